@@ -1,4 +1,4 @@
-/** Results of read, find and search as they cross the border, and the refusals about text. */
+/** What read, find and search take and give as it crosses the border, and the refusals about text. */
 import { Schema } from "effect"
 
 /** First 16 hex digits of the SHA-256 of a file's bytes; `absent` where nothing is. */
@@ -13,6 +13,54 @@ export const LineEnding = Schema.Literals(["lf", "crlf", "cr", "mixed", "none"])
 export type LineEnding = typeof LineEnding.Type
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
+
+const PathGlob = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(4096))
+
+const Cursor = Schema.String.check(Schema.isMaxLength(8192))
+
+export const ReadArguments = Schema.Struct({
+  path: Schema.String.check(Schema.isMaxLength(4096)).annotate({ description: "File, relative to the workspace root" }),
+  start_line: Schema.optionalKey(between(1, 1_000_000_000).annotate({ description: "First line, counted from 1" })),
+  max_lines: Schema.optionalKey(between(1, 1_000_000).annotate({ description: "Lines at most; default 800" })),
+  start_byte: Schema.optionalKey(
+    between(0, Number.MAX_SAFE_INTEGER).annotate({ description: "First byte, counted from 0; instead of start_line" }),
+  ),
+  max_bytes: Schema.optionalKey(between(1, 2_000_000).annotate({ description: "Bytes at most; default 40000" })),
+  encoding: Schema.optionalKey(
+    Schema.Literals(["text", "base64"]).annotate({
+      description: "text refuses what is not UTF-8; base64 gives bytes; default: text when it is",
+    }),
+  ),
+})
+export type ReadArguments = typeof ReadArguments.Type
+
+export const FindArguments = Schema.Struct({
+  glob: PathGlob.annotate({ description: "Path or glob from the root: **/*.ts, src/**, {a,b}/*.md; a folder means all in it" }),
+  include_ignored: Schema.optionalKey(Schema.Boolean.annotate({ description: "Also what .gitignore names" })),
+  limit: Schema.optionalKey(between(1, 5000).annotate({ description: "Paths at most; default 200" })),
+  cursor: Schema.optionalKey(Cursor.annotate({ description: "From the call before, to go on" })),
+})
+export type FindArguments = typeof FindArguments.Type
+
+export const SearchArguments = Schema.Struct({
+  pattern: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(10_000)).annotate({
+    description: "Regular expression, matched line by line",
+  }),
+  literal: Schema.optionalKey(Schema.Boolean.annotate({ description: "Take pattern as plain text" })),
+  case: Schema.optionalKey(
+    Schema.Literals(["sensitive", "insensitive", "smart"]).annotate({
+      description: "Default sensitive; smart: insensitive without capitals",
+    }),
+  ),
+  glob: Schema.optionalKey(PathGlob.annotate({ description: "Only files of this path, folder or glob, as in find" })),
+  context_lines: Schema.optionalKey(between(0, 10).annotate({ description: "Lines to show around each match" })),
+  include_ignored: Schema.optionalKey(Schema.Boolean.annotate({ description: "Also what .gitignore names" })),
+  limit: Schema.optionalKey(between(1, 1000).annotate({ description: "Matches at most; default 100" })),
+  cursor: Schema.optionalKey(Cursor.annotate({ description: "From the call before, to go on" })),
+})
+export type SearchArguments = typeof SearchArguments.Type
 
 export const ReadResult = Schema.Struct({
   path: Schema.String,
@@ -52,6 +100,7 @@ export const SearchMatch = Schema.Struct({
   path: Schema.String,
   line: Count,
   text: Schema.String,
+  cut: Schema.optionalKey(Schema.Boolean.annotate({ description: "True when the line is longer than the text" })),
   before: Schema.optionalKey(Schema.Array(Schema.String)),
   after: Schema.optionalKey(Schema.Array(Schema.String)),
 })

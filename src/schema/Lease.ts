@@ -30,7 +30,7 @@ export class WorkspaceBusy extends Schema.TaggedError<WorkspaceBusy>()("WORKSPAC
   readonly retry = "later"
   override get message() {
     return (
-      `workspace "${this.workspace_id}" is held by ${this.holder} (${this.kind} since ${this.since}, until ${this.expires}); waited ${this.waited_ms} ms. ` +
+      `workspace "${this.workspace_id}" is held by ${this.holder} (${this.kind} since ${this.since}, free ${this.expires}); waited ${this.waited_ms} ms. ` +
       `Try again later, raise lease_wait_ms, or end the holder.`
     )
   }

@@ -78,15 +78,20 @@ export class InvalidArguments extends Schema.TaggedError<InvalidArguments>()("IN
 }) {
   readonly retry = "change_request"
   override get message() {
-    return this.problems.join("; ")
+    return this.problems.join("; ") || "the arguments do not fit"
   }
 }
 
 /** The part named is down or full; nothing acknowledged is lost. */
-export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("STORE_UNAVAILABLE", { cause: Schema.String }) {
+export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("STORE_UNAVAILABLE", {
+  cause: Schema.String,
+  operation_id: Schema.optionalKey(Schema.String.annotate({ description: "Set when the call had begun" })),
+}) {
   readonly retry = "later"
   override get message() {
-    return `the record store cannot be used: ${this.cause}. Nothing was run.`
+    return `the record store cannot be used: ${this.cause}. ${
+      this.operation_id === undefined ? "Nothing was run." : `${this.operation_id} had begun; look at what it named before you repeat it.`
+    }`
   }
 }
 

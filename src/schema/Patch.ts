@@ -19,17 +19,58 @@ export const FileChange = Schema.Struct({
 })
 export type FileChange = typeof FileChange.Type
 
+/** One line of a hunk; `line` is its number in the patch text, from 1. */
+export interface HunkLine {
+  readonly kind: "keep" | "remove" | "add"
+  readonly text: string
+  readonly line: number
+}
+
+/** One change inside a file: lines to find there, and what becomes of them. */
+export interface Hunk {
+  /** Where the hunk begins in the patch text, from 1. */
+  readonly line: number
+  /** Lines to find before the hunk's own, outermost first. */
+  readonly anchors: ReadonlyArray<{ readonly text: string; readonly line: number }>
+  /** The place a unified header names, as the number of lines before it. */
+  readonly at?: number
+  readonly lines: ReadonlyArray<HunkLine>
+  /** How many kept lines at the end are blank lines without a mark: they may be mere spacing of the patch. */
+  readonly looseTail: number
+  /** The hunk's lines are the last of the file. */
+  readonly endOfFile: boolean
+  /** Whether the file ends with a line ending afterwards, where the patch says so. */
+  readonly finalNewline?: boolean
+}
+
+/** The part of a patch for one file. Paths are as written; `line` is the section's place in the patch text. */
+export type Section =
+  | { readonly kind: "add"; readonly path: string; readonly line: number; readonly text: string; readonly mode?: number }
+  /** With hunks, the file must hold exactly what they remove. */
+  | { readonly kind: "delete"; readonly path: string; readonly line: number; readonly hunks: ReadonlyArray<Hunk> }
+  | {
+      readonly kind: "update"
+      readonly path: string
+      readonly line: number
+      readonly moveTo?: string
+      readonly mode?: number
+      readonly hunks: ReadonlyArray<Hunk>
+    }
+
 export const PatchStatus = Schema.Literals(["checked", "applied", "rejected", "failed_rolled_back", "failed_partial", "unknown"])
 export type PatchStatus = typeof PatchStatus.Type
 
-/** What a transaction reports; the gate adds `operation_id`. */
-export const PatchResult = Schema.Struct({
-  operation_id: Schema.String,
+/** What a transaction reports. */
+export const Delta = Schema.Struct({
   status: PatchStatus,
   changes: Schema.Array(FileChange),
   diff: Schema.optionalKey(Schema.String.annotate({ description: "Unified diff of the change, with check_only" })),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
+export type Delta = typeof Delta.Type
+
+/** The delta on the wire; the gate adds `operation_id`. */
+export const PatchResult = Schema.Struct({ operation_id: Schema.String, ...Delta.fields })
 export type PatchResult = typeof PatchResult.Type
 
 /** Expected versions by path. */
@@ -37,6 +78,47 @@ export const ExpectedVersions = Schema.Record(Schema.String, Version).annotate({
   description: "Path to the version it must have now; absent for a path that must not exist",
 })
 
+const CheckOnly = Schema.Boolean.annotate({ description: "Only report what would change, as a unified diff; nothing is written" })
+const FilePath = Schema.String.annotate({ description: "Relative to the workspace root" })
+const ExpectedVersion = Version.annotate({ description: "Version the file must have now; absent where it must not exist" })
+
+export const ApplyPatchArguments = Schema.Struct({
+  patch: Schema.String.annotate({ description: 'A patch from "*** Begin Patch" to "*** End Patch" (V4A), or a unified diff' }),
+  expected_versions: Schema.optionalKey(ExpectedVersions),
+  check_only: Schema.optionalKey(CheckOnly),
+})
+export type ApplyPatchArguments = typeof ApplyPatchArguments.Type
+
+export const Edit = Schema.Struct({
+  old: Schema.String.check(Schema.isMinLength(1)).annotate({ description: "Text that is in the file, exactly" }),
+  new: Schema.String.annotate({ description: "Text to put in its place, taken literally" }),
+  count: Schema.optionalKey(
+    Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("all")]).annotate({
+      description: "How often old must occur, or all; 1 when left out",
+    }),
+  ),
+})
+export type Edit = typeof Edit.Type
+
+export const EditArguments = Schema.Struct({
+  path: FilePath,
+  edits: Schema.Array(Edit)
+    .check(Schema.isMinLength(1))
+    .annotate({ description: "Replacements, each made on the text the one before left" }),
+  expected_version: Schema.optionalKey(ExpectedVersion),
+  check_only: Schema.optionalKey(CheckOnly),
+})
+export type EditArguments = typeof EditArguments.Type
+
+export const WriteArguments = Schema.Struct({
+  path: FilePath,
+  content: Schema.String.annotate({ description: "The whole file, written as it is" }),
+  expected_version: Schema.optionalKey(ExpectedVersion),
+  check_only: Schema.optionalKey(CheckOnly),
+})
+export type WriteArguments = typeof WriteArguments.Type
+
+/** `line` is 0 where the change was not given as a patch text. */
 export class InvalidPatch extends Schema.TaggedError<InvalidPatch>()("INVALID_PATCH", {
   line: Schema.Int,
   found: Schema.String,
@@ -44,7 +126,7 @@ export class InvalidPatch extends Schema.TaggedError<InvalidPatch>()("INVALID_PA
 }) {
   readonly retry = "change_request"
   override get message() {
-    return `line ${this.line} of the patch: found ${JSON.stringify(excerpt(this.found, 120))}, wanted ${this.wanted}. Nothing was changed.`
+    return `${this.line > 0 ? `line ${this.line} of the patch: ` : ""}found ${JSON.stringify(excerpt(this.found, 120))}, wanted ${this.wanted}. Nothing was changed.`
   }
 }
 
@@ -74,14 +156,16 @@ export class ContextAmbiguous extends Schema.TaggedError<ContextAmbiguous>()("CO
   path: Schema.String,
   hunk: Schema.Int,
   lines: Schema.Array(Schema.Int),
+  /** How many places an edit asked for. */
+  wanted: Schema.optionalKey(Schema.Int),
 }) {
   readonly retry = "change_request"
   override get message() {
-    const shown = this.lines.slice(0, 20).join(", ")
-    return (
-      `hunk ${this.hunk} fits "${this.path}" at ${this.lines.length} places (lines ${shown}${this.lines.length > 20 ? ", …" : ""}). ` +
-      "Nothing was changed. Add context lines, or an @@ anchor before the one you mean."
-    )
+    const shown = `${this.lines.slice(0, 20).join(", ")}${this.lines.length > 20 ? ", …" : ""}`
+    const count = `${this.lines.length} ${this.lines.length === 1 ? "place" : "places"} (${this.lines.length === 1 ? "line" : "lines"} ${shown})`
+    return this.wanted === undefined
+      ? `hunk ${this.hunk} fits "${this.path}" at ${count}. Nothing was changed. Add context lines, or an @@ anchor before the one you mean.`
+      : `edit ${this.hunk} fits "${this.path}" at ${count}, not ${this.wanted}. Nothing was changed. Give more of the text around it, or set count.`
   }
 }
 

@@ -5,17 +5,30 @@ import type { ConfinedPath } from "./Workspace.ts"
 export const FileAccess = Schema.Literals(["read", "write", "deny"])
 export type FileAccess = typeof FileAccess.Type
 
+const whyNoGlob = (glob: string): string | undefined => {
+  if (glob === "") return "a glob must not be empty; ** is every path"
+  if (/^[/!]/u.test(glob)) return `${glob} can match nothing: globs are relative to the workspace root and cannot be negated`
+  if (glob.split("/").includes("..")) return `${glob} can match nothing: no path in a workspace has a ".." in it`
+  if (/[/\\]$/u.test(glob)) return `${glob} can match nothing: end it with /** for all that is in a folder`
+  return undefined
+}
+
+/** One line of a profile. The glob is relative to the workspace root; one that could never match is refused. */
 export const FileRule = Schema.Struct({
-  glob: Schema.String,
+  glob: Schema.String.check(Schema.makeFilter(whyNoGlob)),
   access: FileAccess,
   reason: Schema.optionalKey(Schema.String),
 })
 export type FileRule = typeof FileRule.Type
 
-export const NetworkAccess = Schema.Union([
-  Schema.Literals(["off", "loopback", "on"]),
-  Schema.Struct({ allow: Schema.Array(Schema.String) }),
-])
+const hostPattern = /^((\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:\d{1,5})?$/iu
+
+/** A host that commands may reach: a name, `*.` before one for all below it, or an address; `:port` restricts it. */
+const NetworkHost = Schema.String.check(
+  Schema.isPattern(hostPattern, { expected: 'a host such as "api.example.org:443" or "*.example.org"' }),
+)
+
+export const NetworkAccess = Schema.Union([Schema.Literals(["off", "loopback", "on"]), Schema.Struct({ allow: Schema.Array(NetworkHost) })])
 export type NetworkAccess = typeof NetworkAccess.Type
 
 /** Limits of a profile; bytes and milliseconds. */

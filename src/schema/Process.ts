@@ -1,5 +1,5 @@
 /** Processes: what is asked, the facts that come back, and why one cannot start or be written to. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -16,6 +16,10 @@ export type EndedBy = typeof EndedBy.Type
 
 export const Access = Schema.Literals(["exclusive", "shared", "read_only"])
 export type Access = typeof Access.Type
+
+/** Signals a caller may send. */
+export const Signal = Schema.Literals(["SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT"])
+export type Signal = typeof Signal.Type
 
 /** The facts about a process and a page of its output; `cursor` is the byte offset after that page. */
 export const ProcessFacts = Schema.Struct({
@@ -50,6 +54,95 @@ export const ProcessSummary = Schema.Struct({
   tty: Schema.Boolean,
 })
 export type ProcessSummary = typeof ProcessSummary.Type
+
+const milliseconds = (description: string, minimum: number, maximum: number) =>
+  Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({ description })
+const text = (description: string, maximum: number) => Schema.String.check(Schema.isMaxLength(maximum)).annotate({ description })
+const otherwise = <A>(value: A) => Schema.withDecodingDefaultTypeKey<Schema.Codec<A>>(Effect.succeed(value))
+
+/** The kernel takes no NUL in an argument, a variable or a path. */
+const withoutNul = (maximum: number) =>
+  Schema.String.check(
+    Schema.makeFilter((value: string) => (value.includes("\0") ? "must not contain a NUL character" : undefined)),
+    // Last, since a description goes to the last check and is lost on one that JSON Schema cannot say.
+    Schema.isMaxLength(maximum),
+  )
+/** One argument or variable may have 128 KiB at most on Linux. */
+const LONGEST_ARGUMENT = 131_000
+const LONGEST_WAIT = 50_000
+const LONGEST_TIMEOUT = 86_400_000
+const LONGEST_INPUT = 1_000_000
+
+/** Bytes of output a result carries when the caller does not say. */
+export const defaultOutputBytes = 30_000
+
+const cursor = Schema.String.check(Schema.isMaxLength(20)).annotate({ description: "Where to read from: a cursor of an earlier result" })
+const outputBytes = Schema.Int.check(Schema.isBetween({ minimum: 16, maximum: 200_000 }))
+  .annotate({ description: "Output to return at most, in bytes; default 30000" })
+  .pipe(otherwise(defaultOutputBytes))
+
+/** Exactly one of `command` and `script` is given; the handler checks it. */
+export const ExecArguments = Schema.Struct({
+  command: Schema.optionalKey(
+    Schema.Array(withoutNul(LONGEST_ARGUMENT))
+      .check(Schema.isMinLength(1), Schema.isMaxLength(10_000))
+      .annotate({ description: "Program and its arguments; no shell is involved" }),
+  ),
+  script: Schema.optionalKey(withoutNul(100_000).annotate({ description: "Text for the shell, instead of command" })),
+  cwd: Schema.optionalKey(withoutNul(4096).annotate({ description: "Folder to run in, relative to the workspace root" })),
+  env: Schema.optionalKey(
+    Schema.Record(Schema.String, withoutNul(LONGEST_ARGUMENT)).annotate({
+      description: "Variables to set; the profile lists the allowed names",
+    }),
+  ),
+  stdin: text(
+    "closed (default): the program reads end of file; open: feed it with write_stdin; any other text is its whole input",
+    LONGEST_INPUT,
+  ).pipe(otherwise("closed")),
+  access: Access.annotate({
+    description: "exclusive (default): alone in the workspace; shared: beside others, for servers and watchers; read_only: changes no file",
+  }).pipe(otherwise<Access>("exclusive")),
+  timeout_ms: Schema.optionalKey(milliseconds("End the process after this time; default is the profile's limit", 1, LONGEST_TIMEOUT)),
+  idle_timeout_ms: Schema.optionalKey(milliseconds("End the process after this time without output", 1, LONGEST_TIMEOUT)),
+  yield_ms: milliseconds("How long this call waits for the end; the process goes on after it. Default 10000", 0, LONGEST_WAIT).pipe(
+    otherwise(10_000),
+  ),
+  max_output_bytes: outputBytes,
+})
+export type ExecArguments = typeof ExecArguments.Type
+
+/** What a process reads. A text that is just one of the two words needs a newline to be input. */
+export type Stdin = "closed" | "open" | { readonly text: string }
+export const stdinOf = (asked: string): Stdin => (asked === "closed" || asked === "open" ? asked : { text: asked })
+
+export const WriteStdinArguments = Schema.Struct({
+  process_id: ProcessId,
+  data: Schema.optionalKey(text("Text to write, newline included", LONGEST_INPUT)),
+  close: Schema.optionalKey(Schema.Boolean.annotate({ description: "Close stdin after data; the program reads end of file" })),
+  signal: Schema.optionalKey(Signal.annotate({ description: "Signal for the process and its group, sent after data; SIGINT interrupts" })),
+  yield_ms: milliseconds("How long to wait for output; returns when some arrives. Default 1000", 0, LONGEST_WAIT).pipe(otherwise(1000)),
+  cursor: Schema.optionalKey(cursor.annotate({ description: "Return output from this cursor on; default is what comes after the write" })),
+})
+export type WriteStdinArguments = typeof WriteStdinArguments.Type
+
+export const ReadProcessArguments = Schema.Struct({
+  process_id: ProcessId,
+  cursor: Schema.optionalKey(cursor),
+  wait_ms: milliseconds("How long to wait for the end, new output or the text of until. Default 0", 0, LONGEST_WAIT).pipe(otherwise(0)),
+  until: Schema.optionalKey(
+    Schema.NonEmptyString.check(Schema.isMaxLength(1000)).annotate({
+      description: "Wait until the output after cursor contains this text",
+    }),
+  ),
+  max_bytes: outputBytes,
+})
+export type ReadProcessArguments = typeof ReadProcessArguments.Type
+
+export const TerminateProcessArguments = Schema.Struct({
+  process_id: ProcessId,
+  grace_ms: milliseconds("Time between SIGTERM and SIGKILL. Default 2000", 0, 30_000).pipe(otherwise(2000)),
+})
+export type TerminateProcessArguments = typeof TerminateProcessArguments.Type
 
 export class ProcessNotFound extends Schema.TaggedError<ProcessNotFound>()("PROCESS_NOT_FOUND", { process_id: Schema.String }) {
   readonly retry = "change_request"

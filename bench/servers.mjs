@@ -1,0 +1,69 @@
+/**
+ * The two servers under one set of verbs, so that a job is written once. A verb takes workspace paths and answers the plain
+ * fact a job checks: text, paths, exit code.
+ */
+import { fileURLToPath } from "node:url"
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url))
+
+export const builtServer = here("../dist/main.mjs")
+
+/** `work` is the folder served (its name is the workspace id); `env` the environment both servers get. */
+export const makeServers = ({ work, env }) => {
+  const workspace = { workspace_id: work.slice(work.lastIndexOf("/") + 1) }
+  const node = process.execPath
+  return [
+    { name: "codespace", argv: [node, builtServer, "mcp", work], cwd: work, env, ...codespaceVerbs(workspace) },
+    { name: "floor", argv: [node, here("floor.mjs")], cwd: work, env, ...floorVerbs },
+  ]
+}
+
+const codespaceVerbs = (workspace) => {
+  const call = async (client, tool, args) => (await client.call(tool, { ...workspace, ...args })).structuredContent
+  return {
+    needs: ["read", "find", "search", "apply_patch", "exec_command"],
+    /** All of the file: a server may answer in pages. */
+    read: async (client, path) => {
+      let page = await call(client, "read", { path, max_bytes: 2_000_000 })
+      let text = page.text
+      while (page.truncated) {
+        page = await call(client, "read", { path, max_bytes: 2_000_000, start_byte: page.next_byte ?? Buffer.byteLength(text) })
+        text += page.text
+      }
+      return text
+    },
+    find: async (client, root, suffix) => {
+      const args = { glob: `${root}/**/*${suffix}`, limit: 1_000 }
+      let page = await call(client, "find", args)
+      const paths = page.paths
+      while (page.truncated) {
+        page = await call(client, "find", { ...args, cursor: page.cursor })
+        paths.push(...page.paths)
+      }
+      return paths
+    },
+    search: async (client, root, text) => {
+      const page = await call(client, "search", { pattern: text, literal: true, glob: `${root}/**`, limit: 1_000 })
+      return page.matches.map((match) => match.path)
+    },
+    edit: (client, { path, before, old, text, after }) =>
+      call(client, "apply_patch", {
+        patch: `*** Begin Patch\n*** Update File: ${path}\n@@\n ${before}\n-${old}\n+${text}\n ${after}\n*** End Patch\n`,
+      }),
+    run: async (client, command) => (await call(client, "exec_command", { command, yield_ms: 15_000 })).exit_code,
+    /** What confines commands here, as the server says it; the time of `true` depends on it. */
+    enforcement: async (client) => (await call(client, "workspace_info", {})).enforcement,
+  }
+}
+
+const text = async (client, tool, args) => (await client.call(tool, args)).content[0].text
+const lines = (output) => output.split("\n").filter((line) => line !== "")
+
+const floorVerbs = {
+  needs: ["read", "find", "search", "edit", "exec"],
+  read: (client, path) => text(client, "read", { path }),
+  find: async (client, root, suffix) => lines(await text(client, "find", { root, suffix })),
+  search: async (client, root, needle) => lines(await text(client, "search", { root, text: needle })).map((line) => line.split(":")[0]),
+  edit: (client, { path, old, text: wanted }) => text(client, "edit", { path, old, text: wanted }),
+  run: async (client, command) => Number(await text(client, "exec", { command })),
+}

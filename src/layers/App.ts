@@ -1,0 +1,79 @@
+/**
+ * The two graphs, and the adapters they stand on. The workspace side is built below the records' followers, so that at
+ * shutdown processes end first, then their ends are recorded, then the store closes.
+ */
+import { type Context, Effect, Layer, Semaphore } from "effect"
+import { Handlers, type WorkspaceTool } from "../runner/Handlers.ts"
+import * as InProcess from "../runner/InProcess.ts"
+import { StoreUnavailable } from "../schema/Operation.ts"
+import { AppConfig, type WorkspaceSettings } from "../services/AppConfig.ts"
+import { Callers } from "../services/Callers.ts"
+import { Endings } from "../services/Endings.ts"
+import { Files } from "../services/Files.ts"
+import { LeaseManager } from "../services/LeaseManager.ts"
+import { Operations } from "../services/Operations.ts"
+import { PatchTransaction } from "../services/PatchTransaction.ts"
+import { Policy } from "../services/Policy.ts"
+import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
+import { Store } from "../services/Store.ts"
+import { Workspace } from "../services/Workspace.ts"
+import * as Migrations from "./Migrations.ts"
+import * as NodeDigest from "./NodeDigest.ts"
+import * as NodeDisk from "./NodeDisk.ts"
+import * as NodeIdentity from "./NodeIdentity.ts"
+import * as NodeProcesses from "./NodeProcesses.ts"
+import * as Ripgrep from "./Ripgrep.ts"
+import * as Sqlite from "./Sqlite.ts"
+
+/** What the edges use of the control side. */
+export type ControlServices = Operations | Store | AppConfig | LeaseManager | Callers
+
+/** Everything about one workspace, on top of what all workspaces share. */
+const layerWorkspace = (settings: WorkspaceSettings) =>
+  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(Layer.provideMerge(Workspace.layer(settings)))
+
+/** What the workspace side stands on here: the disk, programs to search with, processes. */
+const layerWorkspaceSide = (config: AppConfig["Service"]) =>
+  Layer.mergeAll(
+    NodeDisk.layer,
+    Ripgrep.layer,
+    ProcessSupervisor.layer.pipe(Layer.provide(NodeProcesses.layer(`${config.stateFolder}/spools`))),
+  )
+
+const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
+  InProcess.layer.pipe(Layer.provide(Handlers.layer(tools, layerWorkspace)), Layer.provide(layerWorkspaceSide(config)))
+
+/** The records, in the database file of the state folder. */
+const layerRecords = (database: string) =>
+  Layer.mergeAll(Store.layer, Callers.layer).pipe(
+    Layer.provide(Migrations.layer),
+    Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer)),
+  )
+
+/** The control side over an in-process workspace side. */
+export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
+  Operations.layer.pipe(
+    Layer.provideMerge(layerRunner(tools, config)),
+    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
+    Layer.provideMerge(layerRecords(`${config.stateFolder}/codespace.sqlite`)),
+    Layer.provideMerge(Layer.succeed(AppConfig, config)),
+  )
+
+/**
+ * Builds a layer when it is first asked for and keeps it until the scope ends. A failure is not kept: a store that was
+ * locked or full is tried again by the next call.
+ */
+export const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: string }>(layer: Layer.Layer<A, E>) {
+  const scope = yield* Effect.scope
+  const building = yield* Semaphore.make(1)
+  const built: { context?: Context.Context<A> } = {}
+  const build = Effect.suspend(() =>
+    built.context
+      ? Effect.succeed(built.context)
+      : Layer.buildWithScope(layer, scope).pipe(
+          Effect.tap((context) => Effect.sync(() => Object.assign(built, { context }))),
+          Effect.mapError((error) => new StoreUnavailable({ cause: error.message })),
+        ),
+  )
+  return Effect.suspend(() => (built.context ? Effect.succeed(built.context) : building.withPermits(1)(build)))
+})

@@ -1,0 +1,52 @@
+/** The tables, as numbered steps that are only ever added to. */
+import { Effect, Layer } from "effect"
+import { Migrator, SqlClient } from "effect/sql"
+
+const ledger = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      // The ledger: what happened, in order, each entry hashed with the one before it.
+      sql`CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        operation_id TEXT NOT NULL,
+        event TEXT NOT NULL,
+        body TEXT NOT NULL,
+        hash TEXT NOT NULL
+      ) STRICT`,
+      sql`CREATE INDEX events_by_operation ON events (operation_id, seq)`,
+      sql`CREATE TRIGGER events_are_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END`,
+      sql`CREATE TRIGGER events_are_final BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END`,
+      // Projection of the ledger: one row an operation.
+      sql`CREATE TABLE operations (
+        operation_id TEXT PRIMARY KEY,
+        operation_key TEXT,
+        caller TEXT NOT NULL,
+        workspace_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        check_only INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        server TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        finished_at INTEGER,
+        process_id TEXT,
+        result TEXT,
+        refusal TEXT
+      ) STRICT`,
+      sql`CREATE UNIQUE INDEX operations_by_key ON operations (caller, workspace_id, operation_key) WHERE operation_key IS NOT NULL`,
+      sql`CREATE UNIQUE INDEX operations_by_process ON operations (process_id) WHERE process_id IS NOT NULL`,
+      sql`CREATE INDEX operations_running ON operations (state) WHERE state = 'running'`,
+      // Who may call over HTTP. Only hashes of tokens are kept.
+      sql`CREATE TABLE callers (
+        name TEXT PRIMARY KEY,
+        token_hash TEXT NOT NULL UNIQUE,
+        created_at INTEGER NOT NULL
+      ) STRICT`,
+    ],
+    { discard: true },
+  ),
+)
+
+/** Brings the database to the newest shape; does nothing when it is there already. */
+export const layer = Layer.effectDiscard(Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger }) }))

@@ -1,0 +1,82 @@
+/**
+ * Spools as files: both streams of a child append to one file, so their order is the order of writing, nothing of it
+ * passes through this process, and any number of readers page it by offset. Reads are synchronous: they are short and
+ * come from the page cache.
+ */
+import { closeSync, constants, type FSWatcher, ftruncateSync, openSync, readSync, rmSync, statSync, watch } from "node:fs"
+import { Effect } from "effect"
+import type { Spool } from "../services/ProcessSpawner.ts"
+
+/** Milliseconds between looks at the size while somebody waits: beside notices of the kernel, and without them. */
+const SAFETY_NET = 500
+const WITHOUT_NOTICES = 25
+
+/** Creates a spool and opens it for a child; the caller closes the descriptor. */
+export const create = (path: string): number =>
+  openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, 0o600)
+
+/** A spool somebody removed reads as empty. */
+export const open = (path: string): Spool => ({
+  size: Effect.sync(() => sizeOf(path)),
+  read: (offset, length) => Effect.sync(() => readAt(path, offset, length)),
+  grown: (size) => Effect.callback((resume) => onGrowth(path, size, () => resume(Effect.void))),
+  cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size))),
+  remove: Effect.sync(() => rmSync(path, { force: true })),
+})
+
+const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
+
+const readAt = (path: string, offset: number, length: number): Uint8Array => {
+  if (length <= 0) return new Uint8Array()
+  return (
+    withFile(path, "r", (file) => {
+      const bytes = new Uint8Array(length)
+      let count = 0
+      while (count < length) {
+        const read = readSync(file, bytes, count, length - count, offset + count)
+        if (read === 0) break
+        count += read
+      }
+      return bytes.subarray(0, count)
+    }) ?? new Uint8Array()
+  )
+}
+
+const withFile = <A>(path: string, flags: string, use: (file: number) => A): A | undefined => {
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
+  const file = openSync(path, flags)
+  try {
+    return use(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Calls `done` once when the file has more than `size` bytes; gives what stops waiting. */
+const onGrowth = (path: string, size: number, done: () => void): Effect.Effect<void> => {
+  const check = () => {
+    if (sizeOf(path) <= size) return
+    stop()
+    done()
+  }
+  const watcher = watcherOf(path)
+  const timer = setInterval(check, watcher === undefined ? WITHOUT_NOTICES : SAFETY_NET)
+  const stop = () => {
+    clearInterval(timer)
+    watcher?.close()
+  }
+  watcher?.on("change", check)
+  // Without a watch the timer goes on looking.
+  watcher?.on("error", () => watcher.close())
+  check()
+  return Effect.sync(stop)
+}
+
+/** The system's count of watches may be used up. */
+const watcherOf = (path: string): FSWatcher | undefined => {
+  try {
+    return watch(path)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * The HTTP edge: a server on loopback with the MCP endpoint, the health route and whatever routes the program adds. Host
+ * and Origin are checked for all of them. Everything ends with the layer's scope.
+ */
+import { createServer, type Server } from "node:http"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Context, Effect, Layer, Schema } from "effect"
+import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { bearer, foreign, loopback, rejection } from "./Door.ts"
+import { type EndpointOptions, makeEndpoint } from "./Endpoint.ts"
+
+export interface HttpOptions extends EndpointOptions {
+  /** Whether this token is the operator's, who alone may ask for the health. Open to everyone on loopback when absent. */
+  readonly operator?: (token: string) => Promise<boolean>
+}
+
+export interface ListenOptions extends HttpOptions {
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+}
+
+/** The address cannot be listened on. */
+export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
+  host: Schema.String,
+  port: Schema.Int,
+  code: Schema.String,
+}) {
+  override get message() {
+    const why = this.code === "EADDRINUSE" ? "it is in use by another program" : this.code
+    return `cannot listen on ${this.host}:${this.port}: ${why}`
+  }
+}
+
+/** The routes of MCP. Sessions end with the layer's scope. */
+const routes = (options: HttpOptions): Layer.Layer<never, never, HttpRouter.HttpRouter> =>
+  HttpRouter.use(
+    Effect.fnUntraced(function* (router) {
+      const endpoint = yield* makeEndpoint(options)
+      yield* router.add("*", "/mcp", endpoint)
+      yield* router.add("GET", "/healthz", (request) => health(options, request))
+    }),
+  )
+
+/** A server with these routes and any others, listening until the scope ends. Host and Origin are checked for all. */
+export const layer = <E = never, R = never>(options: ListenOptions, others?: Layer.Layer<never, E, R>) => {
+  const server = createServer({ keepAliveTimeout: 75_000 })
+  const isForeign = foreign(options)
+  const check = HttpRouter.middleware(
+    Effect.succeed((handled) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+        const refusal = isForeign(request)
+        return refusal === undefined ? handled : Effect.succeed(refusal)
+      }),
+    ),
+    { global: true },
+  )
+  // Runs after the grace for open requests and before the server waits for its last connection, which a client may keep.
+  const hangUp = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())))
+  const all = Layer.mergeAll(check, hangUp, routes(options), others ?? Layer.empty)
+  return HttpRouter.serve(all, { disableLogger: true, disableListenLog: true }).pipe(Layer.provideMerge(listening(options, server)))
+}
+
+/** Where clients find the endpoint of a server that listens. */
+export const endpointOf = (server: Context.Context<HttpServer.HttpServer>): string =>
+  `${HttpServer.formatAddress(Context.get(server, HttpServer.HttpServer).address)}/mcp`
+
+/** An open stream would hold a stopping server for the whole grace, so that is short. */
+const listening = ({ authenticate, host, port }: ListenOptions, server: Server) => {
+  const failed = (code: string) => Layer.effect(HttpServer.HttpServer, Effect.fail(new ListenFailed({ host, port, code })))
+  if (authenticate === "off" && !loopback.includes(host)) return failed("without authentication only loopback is served")
+  return NodeHttpServer.layerServer(() => server, { host, port, gracefulShutdownTimeout: "1 second" }).pipe(
+    Layer.catchTag("ServeError", ({ cause }) => failed((cause as NodeJS.ErrnoException).code ?? String(cause))),
+  )
+}
+
+const health = Effect.fnUntraced(function* ({ operator }: HttpOptions, request: HttpServerRequest.HttpServerRequest) {
+  if (operator === undefined) return HttpServerResponse.text("ok")
+  const token = bearer(request.headers["authorization"])
+  const known = token !== undefined && (yield* Effect.promise(() => operator(token)))
+  return known ? HttpServerResponse.text("ok") : rejection(401, -32001, "Unauthorized", { "www-authenticate": "Bearer" })
+})

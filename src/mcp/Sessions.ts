@@ -1,0 +1,127 @@
+/**
+ * The 2025 sessions of the HTTP edge. A session belongs to the caller that opened it and is invisible to every other
+ * one. Their number is bounded, and one that nobody uses ends: clients rarely say goodbye. Calls
+ * that still wait are interrupted with their session; what they started is not the session's.
+ */
+import { type McpServerFactory, WebStandardStreamableHTTPServerTransport as SessionTransport } from "@modelcontextprotocol/server"
+import { type Authority, toAuthInfo } from "./Authority.ts"
+import { Calls } from "./Calls.ts"
+import { Replay } from "./Replay.ts"
+import type { Client, ToolTable } from "./Server.ts"
+
+export interface SessionLimits {
+  readonly count: number
+  /** How long a session without an open request lasts, in milliseconds. */
+  readonly idle: number
+  readonly replayCount: number
+  readonly replayBytes: number
+  /** Between two signs of life on an open stream, in milliseconds. */
+  readonly keepAlive: number
+}
+
+export const sessionLimits: SessionLimits = {
+  count: 200,
+  idle: 30 * 60_000,
+  replayCount: 500,
+  replayBytes: 1024 * 1024,
+  keepAlive: 15_000,
+}
+
+export interface Session {
+  readonly id: string
+  readonly owner: string
+  readonly client: Client
+  readonly transport: SessionTransport
+  readonly calls: Calls
+  /** Requests and streams that are open now. */
+  open: number
+  /** When it was last used, in epoch milliseconds. */
+  seen: number
+}
+
+export class Sessions {
+  readonly #sessions = new Map<string, Session>()
+  readonly #table: ToolTable
+  readonly #limits: SessionLimits
+  readonly #now: () => number
+
+  constructor(table: ToolTable, limits: SessionLimits, now: () => number) {
+    this.#table = table
+    this.#limits = limits
+    this.#now = now
+  }
+
+  get size(): number {
+    return this.#sessions.size
+  }
+
+  /** The caller's session of this id. */
+  find(id: string, owner: string): Session | undefined {
+    const session = this.#sessions.get(id)
+    return session?.owner === owner ? session : undefined
+  }
+
+  /** Marks a session as in use, until the returned function is called. */
+  hold(session: Session): () => void {
+    session.open += 1
+    session.seen = this.#now()
+    return () => {
+      session.open -= 1
+      session.seen = this.#now()
+    }
+  }
+
+  /**
+   * Prepares a session for an `initialize` request of this client; it counts once the SDK has accepted that. Undefined when every place
+   * is taken by a session in use.
+   */
+  async open(authority: Authority, client: Client): Promise<Session | undefined> {
+    if (!this.#makeRoom()) return undefined
+    const transport = new SessionTransport({
+      sessionIdGenerator: () => session.id,
+      eventStore: new Replay(this.#limits.replayCount, this.#limits.replayBytes),
+      retryInterval: 1_000,
+      keepAliveMs: this.#limits.keepAlive,
+      onsessioninitialized: (id) => void this.#sessions.set(id, session),
+    })
+    const session: Session = {
+      id: crypto.randomUUID(),
+      owner: authority.name,
+      client,
+      transport,
+      calls: new Calls(this.#table),
+      open: 0,
+      seen: this.#now(),
+    }
+    transport.onclose = () => {
+      this.#sessions.delete(session.id)
+      session.calls.close()
+    }
+    await connect(this.#table.factory, authority, transport)
+    return session
+  }
+
+  /** Ends the sessions that have been idle for too long. */
+  sweep(): void {
+    const oldest = this.#now() - this.#limits.idle
+    for (const session of this.#sessions.values()) if (session.open === 0 && session.seen <= oldest) void session.transport.close()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#sessions.values()].map((session) => session.transport.close()))
+  }
+
+  /** A client that lost its session starts a new one; so the one unused for longest gives way. */
+  #makeRoom(): boolean {
+    if (this.#sessions.size < this.#limits.count) return true
+    const idle = [...this.#sessions.values()].filter((session) => session.open === 0)
+    const oldest = idle.reduce<Session | undefined>((a, b) => (a === undefined || b.seen < a.seen ? b : a), undefined)
+    void oldest?.transport.close()
+    return oldest !== undefined
+  }
+}
+
+const connect = async (factory: McpServerFactory, authority: Authority, transport: SessionTransport): Promise<void> => {
+  const server = await factory({ era: "legacy", authInfo: toAuthInfo(authority) })
+  await server.connect(transport)
+}

@@ -1,0 +1,132 @@
+/**
+ * The stdio edge: one client, the local user, for as long as its pipe is open. File descriptor 1 belongs to the
+ * protocol; whatever any library prints goes to stderr. `runStdio` only reports why it is over: the program around it
+ * closes its layers and owns the exit code.
+ */
+import { type Readable, Writable } from "node:stream"
+import type { JSONRPCMessage } from "@modelcontextprotocol/server"
+import { serveStdio } from "@modelcontextprotocol/server/stdio"
+import { Effect, type Scope } from "effect"
+import { local } from "./Authority.ts"
+import { Calls, cancelled, plainCall } from "./Calls.ts"
+import { type CloseReason, LineTransport } from "./LineTransport.ts"
+import type { Client, ProgressNotification, ToolTable } from "./Server.ts"
+
+export type StopReason = CloseReason | "signal" | "parent gone"
+
+export interface StdioOptions {
+  readonly table: ToolTable
+  readonly input: Readable
+  /** Where messages go; `claimStdout` gives the one of this process. */
+  readonly output: Writable
+  readonly log: (line: string) => void
+  /** How the parent process is recognised; when the answer changes, the parent is gone. */
+  readonly parent?: () => number
+}
+
+/**
+ * Serves until the input ends, the reader vanishes, a signal asks to stop or the parent process is gone, and says which.
+ * Calls in flight are interrupted by then; they end with the runtime that runs them.
+ */
+export const runStdio = Effect.fn("Stdio.run")(function* (options: StdioOptions) {
+  const transport = new LineTransport({ input: options.input, output: options.output })
+  const onerror = (error: Error) => options.log(JSON.stringify({ event: "stdio", message: error.message }))
+  return yield* Effect.acquireUseRelease(
+    Effect.sync(() => {
+      const handle = serveStdio(options.table.factory, { transport, onerror })
+      shortcut(transport, options.table)
+      return handle
+    }),
+    () => Effect.raceAll([closed(transport), signalled, orphaned(options.parent ?? (() => process.ppid))]),
+    (handle) => Effect.ignore(Effect.tryPromise(() => handle.close())),
+  )
+})
+
+/**
+ * Takes file descriptor 1 for the protocol until the scope ends: `process.stdout` writes to stderr from here on, and a
+ * vanished reader ends the stream instead of the process.
+ */
+export const claimStdout: Effect.Effect<Writable, never, Scope.Scope> = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const original = process.stdout.write
+      const write = original.bind(process.stdout)
+      const wire = new Writable({
+        highWaterMark: 1024 * 1024,
+        write: (chunk, _encoding, done) => void write(chunk, done),
+      })
+      const onError = (error: Error) => wire.destroy(error)
+      process.stdout.on("error", onError)
+      process.stdout.write = process.stderr.write.bind(process.stderr)
+      return { wire, original }
+    }),
+    // The error listener stays: what was written last may still fail.
+    ({ original }) =>
+      Effect.sync(() => {
+        process.stdout.write = original
+      }),
+  ),
+  ({ wire }) => wire,
+)
+
+/** The transport's end, after everything the SDK does about it. */
+const closed = (transport: LineTransport): Effect.Effect<StopReason> =>
+  Effect.callback((resume) => {
+    const inner = transport.onclose
+    transport.onclose = () => {
+      inner?.()
+      resume(Effect.succeed(transport.reason ?? "closed"))
+    }
+    if (transport.reason !== undefined) resume(Effect.succeed(transport.reason))
+  })
+
+const signalled: Effect.Effect<StopReason> = Effect.callback((resume) => {
+  const onSignal = () => resume(Effect.succeed("signal" as const))
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, onSignal)
+  return Effect.sync(() => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.off(signal, onSignal)
+  })
+})
+
+/** A parent can die while someone else still holds the other end of the pipe; then no end of input ever comes. */
+const orphaned = (parent: () => number): Effect.Effect<StopReason> =>
+  Effect.suspend(() => {
+    const first = parent()
+    return Effect.sleep("1 second").pipe(
+      Effect.repeat({ while: () => Effect.sync(() => parent() === first) }),
+      Effect.as("parent gone" as const),
+    )
+  })
+
+/** Lets plain calls of a client that has been initialized go past the SDK. */
+const shortcut = (transport: LineTransport, table: ToolTable): void => {
+  const calls = new Calls(table)
+  const initialize: { id?: unknown; client?: Client; done: boolean } = { done: false }
+  const send = (message: JSONRPCMessage) => transport.send(message)
+  const notify = (progress: ProgressNotification) => send({ jsonrpc: "2.0", ...progress })
+
+  transport.onsent = (message) => {
+    if (!initialize.done && "result" in message && message.id === initialize.id) initialize.done = true
+  }
+  transport.intercept = (value) => {
+    if (!initialize.done) {
+      const { method, id, params } = (value ?? {}) as { method?: unknown; id?: unknown; params?: { clientInfo?: Client } }
+      if (method === "initialize") Object.assign(initialize, { id, client: params?.clientInfo })
+      return false
+    }
+    const id = cancelled(value)
+    if (id !== undefined) return calls.cancel(id)
+    const call = plainCall(value)
+    if (call === undefined) return false
+    calls
+      .answer(call, { authority: local, client: initialize.client, notify })
+      .then((answer) => answer && send(answer))
+      .catch(() => undefined)
+    return true
+  }
+  const inner = transport.onclose
+  transport.onclose = () => {
+    inner?.()
+    calls.close()
+  }
+}

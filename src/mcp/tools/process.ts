@@ -1,0 +1,210 @@
+/** exec_command, write_stdin, read_process, list_processes, terminate_process. */
+import { Effect, Result, Schema } from "effect"
+import type { LeaseRequest } from "../../schema/Lease.ts"
+import { InvalidArguments } from "../../schema/Operation.ts"
+import { SandboxUnavailable } from "../../schema/Policy.ts"
+import {
+  CwdInvalid,
+  ExecArguments,
+  ExecResult,
+  ProcessFacts,
+  ProcessSummary,
+  ReadProcessArguments,
+  stdinOf,
+  TerminateProcessArguments,
+  WriteStdinArguments,
+} from "../../schema/Process.ts"
+import type { Refusal } from "../../schema/Refusal.ts"
+import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
+import type { WorkspaceSettings } from "../../services/AppConfig.ts"
+import { fileAccess } from "../../services/Policy.ts"
+import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
+import { Workspace } from "../../services/Workspace.ts"
+import { factsOf } from "../Facts.ts"
+import { workspaceTool } from "../ToolEntry.ts"
+import { Recording } from "./patch.ts"
+
+/** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
+const CANCEL_GRACE = 1000
+
+/** Said with every result until a sandbox confines commands. */
+const NOT_CONFINED = "not confined: the command ran with the rights of the server's user"
+
+const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): string => {
+  const shown = factsOf(facts, [
+    "operation_id",
+    "process_id",
+    "state",
+    "exit_code",
+    "signal",
+    "ended_by",
+    "duration_ms",
+    "cursor",
+    "total_bytes",
+    "omitted_bytes",
+    "omitted_cursor",
+    "eof",
+    "notes",
+  ])
+  return `${shown}\n\n${facts.output}`
+}
+
+export const execCommand = workspaceTool({
+  name: "exec_command",
+  set: "process",
+  title: "Run a command",
+  description:
+    "Run a program (command) or a shell script (script) in the workspace. Returns when it ends or yield_ms has passed: then state is running, go on with read_process, write_stdin, terminate_process. " +
+    "Ends with all it started. Use access shared for servers and watchers. Long output comes as head and tail with a cursor to the rest.",
+  parameters: Schema.Struct({ workspace_id: WorkspaceId, ...ExecArguments.fields, ...Recording }),
+  success: ExecResult,
+  hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
+  waits: true,
+  text: textOf,
+  records: true,
+  names: (input) => ({ workspace: input.workspace_id }),
+  touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
+  lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
+  handler: (input) =>
+    Effect.gen(function* () {
+      const supervisor = yield* ProcessSupervisor
+      const request = yield* startRequest(input)
+      const facts = yield* Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(supervisor.start(request), (id) =>
+          // Nobody has the id yet: a process whose call is cancelled here could never be found again.
+          Effect.onInterrupt(restore(supervisor.awaitEnd(id, input.yield_ms, input.max_output_bytes)), () =>
+            Effect.ignore(supervisor.terminate(id, CANCEL_GRACE)),
+          ),
+        ),
+      )
+      if (facts.state !== "running") return { result: confined(facts) }
+      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes)), confined)
+      return { result: confined(facts), ending }
+    }),
+})
+
+const argvOf = (input: ExecArguments): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
+  (input.command === undefined) === (input.script === undefined)
+    ? Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
+    : Result.succeed(input.command ?? [input.script ?? ""])
+
+/** What only a sandbox can promise is refused as long as there is none. */
+const confinable = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> => {
+  const cause = "this version has none"
+  if (input.access === "read_only") return Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause }))
+  if (workspace.sandbox === "required") return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause }))
+  const rules = workspace.profile
+  return rules.exec === "on" && fileAccess(rules, "" as ConfinedPath).access !== "write"
+    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${rules.name}"`, cause }))
+    : Result.succeed(undefined)
+}
+
+const startRequest = Effect.fnUntraced(function* (input: ExecArguments) {
+  const workspace = yield* Workspace
+  const supervisor = yield* ProcessSupervisor
+  const shown = input.cwd ?? "."
+  const folder = yield* workspace
+    .resolveFolder(shown)
+    .pipe(
+      Effect.catchTag(["PATH_NOT_FOUND", "NOT_A_FILE"], (refusal) => Effect.fail(new CwdInvalid({ cwd: shown, cause: refusal.message }))),
+    )
+  const allowed = yield* supervisor.environment(workspace.profile, input.env ?? {})
+  const script = input.script === undefined ? undefined : supervisor.script(input.script)
+  return {
+    workspaceId: workspace.id,
+    cwd: { path: folder === "" ? workspace.root.path : `${workspace.root.path}/${folder}`, shown: folder === "" ? "." : folder },
+    argv: script?.argv ?? input.command ?? [],
+    command: input.script ?? (input.command ?? []).join(" "),
+    env: { ...allowed, ...script?.env },
+    stdin: stdinOf(input.stdin),
+    access: input.access,
+    ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
+    ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
+    limits: workspace.profile.limits,
+  }
+})
+
+const confined = (facts: ProcessFacts) => ({ ...facts, notes: [NOT_CONFINED, ...(facts.notes ?? [])] })
+
+const ofProcess = (input: { readonly process_id: string }) => ({ process: input.process_id })
+
+export const writeStdin = workspaceTool({
+  name: "write_stdin",
+  set: "process",
+  title: "Write to a process",
+  description:
+    "Write text to a running process, close its stdin, or send it a signal (SIGINT interrupts), in this order; returns the output that comes after. " +
+    'Only a process started with stdin "open" takes text. Use read_process to wait without writing.',
+  parameters: WriteStdinArguments,
+  success: ProcessFacts,
+  hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
+  waits: true,
+  text: textOf,
+  records: false,
+  names: ofProcess,
+  handler: ({ process_id, yield_ms, ...request }) =>
+    ProcessSupervisor.use((supervisor) =>
+      Effect.map(supervisor.write(process_id, { ...request, waitMs: yield_ms, maxBytes: 30_000 }), (result) => ({ result })),
+    ),
+})
+
+export const readProcess = workspaceTool({
+  name: "read_process",
+  set: "process",
+  title: "Read a process",
+  description:
+    "Read output after a cursor: never repeats, never skips; the same cursor gives the same bytes. With wait_ms it waits for new output, for the text until, or for the end. " +
+    "Works after the end too. Gives state and exit code once the process has ended.",
+  parameters: ReadProcessArguments,
+  success: ProcessFacts,
+  hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+  waits: true,
+  text: textOf,
+  records: false,
+  names: ofProcess,
+  handler: ({ max_bytes, process_id, wait_ms, ...request }) =>
+    ProcessSupervisor.use((supervisor) =>
+      Effect.map(supervisor.read(process_id, { ...request, waitMs: wait_ms, maxBytes: max_bytes, view: "follow" }), (result) => ({
+        result,
+      })),
+    ),
+})
+
+const ListResult = Schema.Struct({ processes: Schema.Array(ProcessSummary) })
+
+export const listProcesses = workspaceTool({
+  name: "list_processes",
+  set: "process",
+  title: "List processes",
+  description: "List the live and recently ended processes of a workspace, whoever started them: id, command, folder, state, exit code.",
+  parameters: Schema.Struct({ workspace_id: WorkspaceId }),
+  success: ListResult,
+  hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+  text: ({ processes }) =>
+    processes
+      .map((process) =>
+        factsOf(process, ["process_id", "workspace_id", "state", "exit_code", "started_at", "access", "tty", "cwd", "command"]),
+      )
+      .join("\n\n") || "no processes",
+  records: false,
+  names: (input) => ({ workspace: input.workspace_id }),
+  handler: (input) =>
+    ProcessSupervisor.use((supervisor) => Effect.map(supervisor.list(input.workspace_id), (processes) => ({ result: { processes } }))),
+})
+
+export const terminateProcess = workspaceTool({
+  name: "terminate_process",
+  set: "process",
+  title: "Stop a process",
+  description:
+    "Stop a process and everything it started: SIGTERM, then SIGKILL after grace_ms. Returns when all of it is gone, with the last output. Harmless when it has ended already.",
+  parameters: TerminateProcessArguments,
+  success: ProcessFacts,
+  hints: { readOnly: false, destructive: true, idempotent: true, openWorld: false },
+  waits: true,
+  text: textOf,
+  records: false,
+  names: ofProcess,
+  handler: ({ grace_ms, process_id }) =>
+    ProcessSupervisor.use((supervisor) => Effect.map(supervisor.terminate(process_id, grace_ms), (result) => ({ result }))),
+})

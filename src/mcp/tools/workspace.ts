@@ -1,0 +1,86 @@
+/** workspace_info: which workspaces there are, and what one of them allows and enforces. */
+import { Effect, Schema } from "effect"
+import type { NetworkAccess } from "../../schema/Policy.ts"
+import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
+import type { WorkspaceSettings } from "../../services/AppConfig.ts"
+import { AppConfig } from "../../services/AppConfig.ts"
+import { Caller } from "../../services/Caller.ts"
+import { LeaseManager } from "../../services/LeaseManager.ts"
+import { Operations } from "../../services/Operations.ts"
+import { fileAccess } from "../../services/Policy.ts"
+import { factsOf } from "../Facts.ts"
+import { controlTool } from "../ToolEntry.ts"
+
+const InfoResult = Schema.Struct({
+  workspaces: Schema.optionalKey(Schema.Array(Schema.Struct({ workspace_id: Schema.String, profile: Schema.String }))),
+  workspace_id: Schema.optionalKey(Schema.String),
+  profile: Schema.optionalKey(Schema.String),
+  access: Schema.optionalKey(
+    Schema.Struct({
+      files: Schema.Array(Schema.Struct({ glob: Schema.String, access: Schema.String, reason: Schema.optionalKey(Schema.String) })),
+      exec: Schema.Literals(["on", "off"]),
+      network: Schema.String,
+    }),
+  ),
+  enforcement: Schema.optionalKey(
+    Schema.Struct({ files: Schema.String, exec: Schema.String, network: Schema.String }).annotate({
+      description: "What holds each axis of access, or that nothing does",
+    }),
+  ),
+  limits: Schema.optionalKey(Schema.Struct({ processes: Schema.Int, spool_bytes: Schema.Int, timeout_ms: Schema.Int })),
+  leases: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ kind: Schema.String, holder: Schema.String, fence: Schema.Int, paths: Schema.Array(Schema.String) })),
+  ),
+})
+
+export const workspaceInfo = controlTool({
+  name: "workspace_info",
+  title: "Show workspaces",
+  description:
+    "Start here. Without workspace_id: the workspaces you may use. With it: its profile, what it lets you read, write, run and reach, what enforces each of these, its limits, and who works in it now.",
+  parameters: Schema.Struct({ workspace_id: Schema.optionalKey(WorkspaceId) }),
+  success: InfoResult,
+  hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+  text: (result) => factsOf(result, ["workspaces", "workspace_id", "profile", "access", "enforcement", "limits", "leases"]),
+  answer: Effect.fnUntraced(function* (input) {
+    return input.workspace_id === undefined ? yield* list : yield* show(input.workspace_id)
+  }),
+})
+
+const list = Effect.gen(function* () {
+  const { workspaces: allowed } = yield* Caller
+  const { workspaces } = yield* AppConfig
+  return {
+    workspaces: [...workspaces.values()]
+      .filter((settings) => allowed?.includes(settings.id) ?? true)
+      .map((settings) => ({ workspace_id: settings.id as string, profile: settings.profile.name })),
+  }
+})
+
+const show = Effect.fnUntraced(function* (id: WorkspaceId) {
+  const settings = yield* Operations.use((operations) => operations.authorize(id))
+  const leases = yield* LeaseManager.use((manager) => manager.current(id))
+  const { profile } = settings
+  return {
+    workspace_id: id as string,
+    profile: profile.name,
+    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network) },
+    enforcement: enforcementOf(settings),
+    limits: profile.limits,
+    leases: leases.map(({ fence, holder, kind, paths }) => ({ kind, holder, fence, paths: [...paths] })),
+  }
+})
+
+const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)
+
+/** Says plainly what this version does not confine. */
+const enforcementOf = ({ profile }: WorkspaceSettings) => ({
+  files: "the server's own tools keep to these rules; a command does not: there is no sandbox in this version",
+  exec:
+    profile.exec === "off"
+      ? "commands are refused"
+      : fileAccess(profile, "" as ConfinedPath).access === "write"
+        ? "commands run as the server's user, not confined: there is no sandbox in this version"
+        : "commands are refused: running them here needs a sandbox, and there is none in this version",
+  network: "not enforced: there is no sandbox in this version",
+})

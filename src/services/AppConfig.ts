@@ -1,0 +1,117 @@
+/**
+ * The configuration as the server uses it, read once at the start: every name looked up, every profile complete, every
+ * root an existing folder. Where it comes from is the business of the layer that provides it.
+ */
+import { Context, Duration, Result } from "effect"
+import type { ConfigFile, ProfileEntry, ToolChoice } from "../schema/Config.ts"
+import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
+import type { Profile } from "../schema/Policy.ts"
+import type { WorkspaceId } from "../schema/Workspace.ts"
+
+export interface WorkspaceSettings {
+  readonly id: WorkspaceId
+  /** Absolute, as the operator wrote it. */
+  readonly root: string
+  /** The same folder with its links resolved, once. */
+  readonly realRoot: string
+  readonly profile: Profile
+  readonly sandbox: "auto" | "required" | "off"
+  readonly patch: { readonly ambiguity: "refuse" | "first" }
+}
+
+export class AppConfig extends Context.Service<
+  AppConfig,
+  {
+    readonly workspaces: ReadonlyMap<WorkspaceId, WorkspaceSettings>
+    readonly http: {
+      readonly host: string
+      readonly port: number
+      readonly hosts: ReadonlyArray<string>
+      readonly origins: ReadonlyArray<string>
+    }
+    readonly tools: ReadonlyArray<ToolChoice>
+    readonly retention: ConfigFile["retention"]
+    /** Absolute and real; exists, and only the server's user can enter it. */
+    readonly stateFolder: string
+    /** The file it was read from, if there was one. */
+    readonly configFile?: string
+  }
+>()("codespace/services/AppConfig") {}
+
+/** The profiles of a file by name, beside the built-in ones. */
+export type ProfileEntries = Readonly<Record<string, ProfileEntry>>
+
+const limits = { processes: 16, spool_bytes: 256 * 1024 * 1024, timeout_ms: 30 * 60 * 1000 }
+
+/**
+ * The profiles every configuration has. `network` is what a profile grants; nothing confines a command's network until a
+ * sandbox does, so `workspace-write` says `on`, which is the truth.
+ */
+export const builtInProfiles: ReadonlyMap<string, Profile> = new Map(
+  [
+    { name: "read-only", files: [{ glob: "**", access: "read" }], exec: "off", network: "off", env: [], limits } satisfies Profile,
+    { name: "workspace-write", files: [{ glob: "**", access: "write" }], exec: "on", network: "on", env: [], limits } satisfies Profile,
+  ].map((profile) => [profile.name, profile]),
+)
+
+/**
+ * A profile with everything it extends worked in: rules and environment names add to the parent's, the rest replaces it.
+ * A profile that extends nothing starts from `read-only`. `at` is the field that names it, for the problem.
+ */
+export const resolveProfile = (name: string, entries: ProfileEntries, at: string): Result.Result<Profile, ConfigProblem> =>
+  resolve(name, entries, at, [])
+
+const resolve = (
+  name: string,
+  entries: ProfileEntries,
+  at: string,
+  through: ReadonlyArray<string>,
+): Result.Result<Profile, ConfigProblem> => {
+  const builtIn = builtInProfiles.get(name)
+  if (builtIn !== undefined) return Result.succeed(builtIn)
+  if (through.includes(name))
+    return Result.fail({ at, problem: `profiles extend each other in a circle: ${[...through, name].join(" -> ")}` })
+  const entry = Object.hasOwn(entries, name) ? entries[name] : undefined
+  if (entry === undefined) {
+    const known = [...builtInProfiles.keys(), ...Object.keys(entries)]
+    return Result.fail({ at, problem: `there is no profile "${name}"; known are ${known.join(", ")}` })
+  }
+  return Result.map(resolve(entry.extends, entries, fieldPath(["profiles", name, "extends"]), [...through, name]), (parent) =>
+    extend(parent, name, entry),
+  )
+}
+
+const extend = (parent: Profile, name: string, entry: ProfileEntry): Profile => ({
+  name,
+  files: [...parent.files, ...entry.files],
+  exec: entry.exec ?? parent.exec,
+  network: entry.network ?? parent.network,
+  env: [...new Set([...parent.env, ...entry.env])],
+  limits: {
+    processes: entry.limits.processes ?? parent.limits.processes,
+    spool_bytes: entry.limits.spool_bytes ?? parent.limits.spool_bytes,
+    timeout_ms: entry.limits.timeout === undefined ? parent.limits.timeout_ms : Duration.toMillis(entry.limits.timeout),
+  },
+})
+
+/** What is wrong with the names in a file that decoded: profiles that cannot be resolved or take a built-in name, unknown environments. */
+export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> => {
+  const problems: Array<ConfigProblem> = []
+  const check = (result: Result.Result<Profile, ConfigProblem>) => {
+    if (Result.isFailure(result)) problems.push(result.failure)
+  }
+  for (const name of Object.keys(file.profiles)) {
+    const at = fieldPath(["profiles", name])
+    if (builtInProfiles.has(name)) problems.push({ at, problem: `"${name}" is built in; give the profile another name` })
+    else check(resolveProfile(name, file.profiles, at))
+  }
+  for (const [id, { environment, profile }] of Object.entries(file.workspaces)) {
+    if (!Object.hasOwn(file.profiles, profile)) check(resolveProfile(profile, file.profiles, fieldPath(["workspaces", id, "profile"])))
+    if (environment !== "host" && !Object.hasOwn(file.environments, environment)) {
+      const known = [...new Set(["host", ...Object.keys(file.environments)])]
+      const problem = `there is no environment "${environment}"; known are ${known.join(", ")}`
+      problems.push({ at: fieldPath(["workspaces", id, "environment"]), problem })
+    }
+  }
+  return problems
+}

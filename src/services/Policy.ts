@@ -1,0 +1,135 @@
+/**
+ * What a profile allows: a profile and the things a call touches go in, a decision with the rule that made it comes out.
+ * Pure; it looks at names only. That a name is what it seems (links, races) is checked where the file is used.
+ */
+import { Context, Glob, Layer } from "effect"
+import { type Decision, type FileAccess, type FileRule, PolicyDenied, type Profile, type Touches } from "../schema/Policy.ts"
+import { type ConfinedPath, PathProtected } from "../schema/Workspace.ts"
+
+export class Policy extends Context.Service<
+  Policy,
+  {
+    /** Whether everything the call touches is allowed; the answer names the rule. */
+    readonly decide: (profile: Profile, touches: Touches) => Decision
+  }
+>()("codespace/services/Policy") {
+  static readonly layer = Layer.sync(Policy, () => Policy.of({ decide }))
+}
+
+/**
+ * What the profile lets a call do with a file, and the rule that says so. The last rule that matches wins, but a `deny`
+ * that matches beats all others; without a match the file can be read. The empty path is the root.
+ *
+ * A `deny` also covers everything below what it matches, and matches in any letter case: on a disk that ignores case,
+ * another spelling is the same file.
+ */
+export const fileAccess = (profile: Profile, path: ConfinedPath): { readonly access: FileAccess; readonly rule: string } => {
+  const { denials, others } = compiled(profile)
+  const winner = denials.find((rule) => rule.matches(path)) ?? others.findLast((rule) => rule.matches(path))
+  return winner ?? { access: "read", rule: "files: read ** (default)" }
+}
+
+/** Why no profile lets a call write this path; undefined when a profile may. Reading is not concerned. */
+export const protectedBy = (path: ConfinedPath): string | undefined => {
+  const spelled = fold(path)
+  return protections.find(({ globs }) => globs.some((glob) => Glob.match(glob, spelled)))?.rule
+}
+
+/** Whether everything the call touches is allowed. The first thing that is not decides, reads before writes before commands. */
+export const decide = (profile: Profile, touches: Touches): Decision => {
+  for (const path of touches.read ?? []) {
+    const { access, rule } = fileAccess(profile, path)
+    if (access === "deny") return { _tag: "deny", rule, subject: `reading "${path}"` }
+  }
+  for (const path of touches.write ?? []) {
+    const { access, rule } = fileAccess(profile, path)
+    if (access !== "write") return { _tag: "deny", rule, subject: `writing "${path}"` }
+    const protection = protectedBy(path)
+    if (protection !== undefined) return { _tag: "protected", rule: protection, subject: path }
+  }
+  if (touches.exec !== undefined && profile.exec === "off") return { _tag: "deny", rule: "exec: off", subject: "running commands" }
+  return { _tag: "allow" }
+}
+
+/** The refusal a decision stands for; undefined for one that lets the call go on or holds it. */
+export const refusalOf = (profile: Profile, decision: Decision): PolicyDenied | PathProtected | undefined => {
+  switch (decision._tag) {
+    case "deny":
+      return new PolicyDenied({ profile: profile.name, rule: decision.rule, subject: decision.subject })
+    case "protected":
+      return new PathProtected({ path: decision.subject, rule: decision.rule })
+    default:
+      return undefined
+  }
+}
+
+interface CompiledRule {
+  readonly access: FileAccess
+  readonly rule: string
+  readonly matches: (path: string) => boolean
+}
+
+interface CompiledRules {
+  readonly denials: ReadonlyArray<CompiledRule>
+  readonly others: ReadonlyArray<CompiledRule>
+}
+
+const compile = (pattern: string): Glob.Glob => Glob.make(pattern, { dot: true })
+
+/** One spelling for all that a disk which ignores case, or a Mac which ignores invisible characters, takes for the same name. */
+const fold = (text: string): string => text.replace(invisible, "").toUpperCase().toLowerCase()
+
+const invisible = /\p{Default_Ignorable_Code_Point}/gu
+
+const compileRule = ({ glob, access, reason }: FileRule): CompiledRule => {
+  const rule = `files: ${access} ${glob}${reason === undefined ? "" : ` (${reason})`}`
+  const matches = access === "deny" ? matchesBelow(glob) : matchesExactly(glob)
+  // The root is the empty path, which no glob matches; what is said of all paths is said of it too.
+  return { access, rule, matches: (path) => (path === "" ? glob === "**" : matches(path)) }
+}
+
+const matchesExactly = (pattern: string) => {
+  const glob = compile(pattern)
+  return (path: string) => Glob.match(glob, path)
+}
+
+const matchesBelow = (pattern: string) => {
+  const exact = compile(`${pattern}/**`)
+  const folded = compile(`${fold(pattern)}/**`)
+  return (path: string) => Glob.match(exact, path) || Glob.match(folded, fold(path))
+}
+
+/** Compiles each profile once: it is asked for every file of a search. */
+const compiled = (() => {
+  const known = new WeakMap<Profile, CompiledRules>()
+  return (profile: Profile): CompiledRules => {
+    const before = known.get(profile)
+    if (before !== undefined) return before
+    const rules = profile.files.map(compileRule)
+    const split = {
+      denials: rules.filter((rule) => rule.access === "deny"),
+      others: rules.filter((rule) => rule.access !== "deny"),
+    }
+    known.set(profile, split)
+    return split
+  }
+})()
+
+/**
+ * What makes git run programs of somebody's choice, in the repository of the workspace and in those nested in it:
+ * whoever works there next, outside of any sandbox, would run them. Globs are in folded spelling.
+ */
+const protections = [
+  {
+    rule: "git hooks run as programs",
+    globs: ["**/.git/hooks/**", "**/.git/modules/**/hooks/**", "**/.git/worktrees/*/hooks/**"],
+  },
+  {
+    rule: "git configuration can name programs to run",
+    globs: ["**/.git", "**/.git/modules/**", "**/.git/worktrees/*"].map((folder) => `${folder}/{config,config.worktree}`),
+  },
+  {
+    rule: "it decides which git folder is used, and so which hooks and configuration",
+    globs: ["**/.git", "**/.git/{,modules/**/,worktrees/*/}commondir"],
+  },
+].map(({ rule, globs }) => ({ rule, globs: globs.map(compile) }))

@@ -1,0 +1,74 @@
+/**
+ * Port: child processes of this machine. An adapter starts one, keeps its output in a file, and can see and signal what
+ * descends from it. When a process ends, for which reason, and what is shown of it is decided above (ProcessSupervisor).
+ */
+import { Context, type Effect, Schema } from "effect"
+import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin } from "../schema/Process.ts"
+import type { Variables } from "./ChildEnvironment.ts"
+
+/** The process closed its stdin, or it was closed for it. */
+export class InputClosed extends Schema.TaggedError<InputClosed>()("InputClosed", {}) {}
+
+export interface SpawnRequest {
+  /** Names the spool, and marks every descendant through its environment. */
+  readonly id: string
+  /** Program, arguments. */
+  readonly argv: ReadonlyArray<string>
+  readonly cwd: { readonly path: string; readonly shown: string }
+  /** The whole environment; nothing is added but the mark. */
+  readonly env: Variables
+  readonly stdin: Stdin
+}
+
+/** How a main process ended: with a code, or by a signal. */
+export type Exit = { readonly code: number } | { readonly signal: string }
+
+/** A process as one identity: numbers are used again, number and start time together are not. */
+export interface Descendant {
+  readonly pid: number
+  readonly start: string
+}
+
+/** Everything a process wrote, both streams in the order of writing. Offsets and lengths are bytes. */
+export interface Spool {
+  readonly size: Effect.Effect<number>
+  /** Fewer bytes than asked at the end, none behind it. */
+  readonly read: (offset: number, length: number) => Effect.Effect<Uint8Array>
+  /** Completes when there is more than `size` bytes. */
+  readonly grown: (size: number) => Effect.Effect<void>
+  /** Drops what lies behind `size`. */
+  readonly cut: (size: number) => Effect.Effect<void>
+  readonly remove: Effect.Effect<void>
+}
+
+export interface Child {
+  readonly pid: number
+  /** Completes once the main process is gone. */
+  readonly exit: Effect.Effect<Exit>
+  readonly hasExited: () => boolean
+  readonly spool: Spool
+  /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
+  readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed>
+  /** Bytes written here that the pipe has not taken yet. */
+  readonly pendingInput: () => number
+  /** Closes stdin behind what was written. */
+  readonly closeInput: Effect.Effect<void>
+  /** Signals the main process and its group; nothing once the main process is gone. */
+  readonly signal: (signal: Signal) => Effect.Effect<void>
+  /** What lives and descends from the main process, itself not counted, also when that is gone. */
+  readonly descendants: Effect.Effect<ReadonlyArray<Descendant>>
+  /** Signals the main process and all descendants; gives the descendants that were alive. */
+  readonly signalTree: (signal: Signal) => Effect.Effect<ReadonlyArray<Descendant>>
+}
+
+export class ProcessSpawner extends Context.Service<
+  ProcessSpawner,
+  {
+    /** Starts a program in a session of its own. A failure leaves nothing behind. */
+    readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed>
+    /** The variables this server was started with. */
+    readonly hostEnvironment: () => Variables
+    /** Path of the shell that scripts run in. */
+    readonly shell: () => string
+  }
+>()("codespace/services/ProcessSpawner") {}

@@ -1,0 +1,298 @@
+/**
+ * Owns every process a caller starts: starts, feeds, reads, signals and stops them, whole trees at a time. A process
+ * outlives its call but never this service; when the service closes, all trees end (`server_stop`) within three seconds.
+ * Ended processes stay readable until `KEPT` newer ones have ended.
+ */
+import { Clock, Context, Deferred, Effect, FiberSet, Layer, Random } from "effect"
+import { InvalidArguments } from "../schema/Operation.ts"
+import { LimitExceeded, type Limits, type PolicyDenied, type Profile } from "../schema/Policy.ts"
+import {
+  type Access,
+  type CommandNotFound,
+  type CwdInvalid,
+  defaultOutputBytes,
+  ProcessExited,
+  type ProcessFacts,
+  ProcessId,
+  ProcessNotFound,
+  type ProcessSummary,
+  type Signal,
+  SpawnFailed,
+  type Stdin,
+  StdinClosed,
+} from "../schema/Process.ts"
+import type { WorkspaceId } from "../schema/Workspace.ts"
+import { allowedEnvironment, baseEnvironment, type Variables } from "./ChildEnvironment.ts"
+import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, supervise } from "./ManagedProcess.ts"
+import { offsetOf } from "./OutputPage.ts"
+import { awaitGrowth, awaitMore, awaitText, exitFields, readable, report, summaryOf, type View } from "./ProcessReport.ts"
+import { ProcessSpawner } from "./ProcessSpawner.ts"
+import { shellCommand } from "./ShellScript.ts"
+
+/** Ended processes that stay readable, in a server. */
+export const KEPT = 200
+/** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
+const STOP_GRACE = 1000
+const STOP_LIMIT = 2800
+/** Milliseconds an input has to be taken at least, and an end to show after a broken pipe. */
+const TAKEN_WITHIN = 25
+const END_SHOWS_WITHIN = 100
+/** Bytes of input a process may leave unread before more is refused. */
+const PENDING_INPUT = 4_194_304
+
+export interface StartRequest {
+  readonly workspaceId: WorkspaceId
+  /** `path` is absolute, `shown` is what the caller knows it by. */
+  readonly cwd: { readonly path: string; readonly shown: string }
+  /** Program and arguments, not empty. */
+  readonly argv: ReadonlyArray<string>
+  /** The command as lists show it. */
+  readonly command: string
+  /** Variables beside those every child has; `environment` makes them. */
+  readonly env: Variables
+  readonly stdin: Stdin
+  readonly access: Access
+  readonly timeoutMs?: number
+  readonly idleTimeoutMs?: number
+  readonly limits: Limits
+}
+
+export interface ReadRequest {
+  readonly cursor?: string
+  readonly waitMs: number
+  readonly until?: string
+  readonly maxBytes: number
+  readonly view: View
+}
+
+export interface WriteRequest {
+  readonly data?: string
+  readonly close?: boolean
+  readonly signal?: Signal
+  readonly waitMs: number
+  readonly cursor?: string
+  readonly maxBytes: number
+}
+
+export class ProcessSupervisor extends Context.Service<
+  ProcessSupervisor,
+  {
+    /** Variables a call adds to a child's environment; a name the profile does not list is refused. */
+    readonly environment: (profile: Pick<Profile, "name" | "env">, given: Variables) => Effect.Effect<Variables, PolicyDenied>
+    /** A script as argv and variables for `start`. */
+    readonly script: (text: string) => { readonly argv: ReadonlyArray<string>; readonly env: Variables }
+    /** Starts a process. A refusal leaves nothing running. */
+    readonly start: (request: StartRequest) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | LimitExceeded>
+    /**
+     * Output after a cursor. Waits up to `waitMs` for the text `until`; without one, for new output; in either case not
+     * longer than until the process has ended. Unread output is given at once.
+     */
+    readonly read: (id: ProcessId, request: ReadRequest) => Effect.Effect<ProcessFacts, ProcessNotFound | InvalidArguments>
+    /** Waits up to `waitMs` for the end, and gives beginning and end of the output. */
+    readonly awaitEnd: (id: ProcessId, waitMs: number, maxBytes: number) => Effect.Effect<ProcessFacts, ProcessNotFound>
+    /** Completes at the end, with beginning and end of the output. */
+    readonly ended: (id: ProcessId, maxBytes?: number) => Effect.Effect<ProcessFacts, ProcessNotFound>
+    /** Writes, closes stdin and signals, in this order, then waits up to `waitMs` for output after the cursor. */
+    readonly write: (
+      id: ProcessId,
+      request: WriteRequest,
+    ) => Effect.Effect<ProcessFacts, ProcessNotFound | ProcessExited | StdinClosed | InvalidArguments | LimitExceeded>
+    /** SIGTERM to the tree, SIGKILL after the grace; returns when all of it is gone or notes what escaped. */
+    readonly terminate: (id: ProcessId, graceMs: number) => Effect.Effect<ProcessFacts, ProcessNotFound>
+    /** Live and recent processes, oldest first. */
+    readonly list: (workspaceId?: WorkspaceId) => Effect.Effect<ReadonlyArray<ProcessSummary>>
+    /** One line of `list`. */
+    readonly summary: (id: ProcessId) => Effect.Effect<ProcessSummary, ProcessNotFound>
+  }
+>()("codespace/services/ProcessSupervisor") {
+  /** One for a server. */
+  static readonly layer = Layer.effect(
+    ProcessSupervisor,
+    Effect.suspend(() => make),
+  )
+}
+
+const make = Effect.gen(function* () {
+  const spawner = yield* ProcessSpawner
+  const processes = new Map<ProcessId, ManagedProcess>()
+  const recent: Array<ManagedProcess> = []
+  let isClosing = false
+  // Made before the finalizer below, so that the fibers still watch while it ends their processes.
+  const watchers = yield* FiberSet.make<void>()
+  const run = yield* FiberSet.runtime(watchers)()
+
+  const live = () => [...processes.values()].filter((process) => process.ending === undefined)
+
+  yield* Effect.addFinalizer(() =>
+    Effect.suspend(() => {
+      isClosing = true
+      return Effect.forEach(live(), stop, { concurrency: "unbounded", discard: true })
+    }).pipe(Effect.timeoutOption(STOP_LIMIT), Effect.ignoreCause({ log: true })),
+  )
+
+  const find = (id: ProcessId): Effect.Effect<ManagedProcess, ProcessNotFound> =>
+    Effect.suspend(() => {
+      const process = processes.get(id)
+      return process === undefined ? Effect.fail(new ProcessNotFound({ process_id: id })) : Effect.succeed(process)
+    })
+
+  /** Keeps the newest ended processes and forgets one beyond them, its output included. */
+  const retire = (process: ManagedProcess) => {
+    recent.push(process)
+    const oldest = recent.length > KEPT ? recent.shift() : undefined
+    if (oldest === undefined) return Effect.void
+    processes.delete(oldest.id)
+    return oldest.child.spool.remove
+  }
+
+  const start = Effect.fn("ProcessSupervisor.start")(function* (request: StartRequest) {
+    const refusal = refusalOf(request, live().filter(({ workspaceId }) => workspaceId === request.workspaceId).length, isClosing)
+    if (refusal !== undefined) return yield* refusal
+    const id = yield* newId
+    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...request.env }
+    const startedAt = yield* now
+    const child = yield* spawner.spawn({ id, argv: request.argv, cwd: request.cwd, env, stdin: request.stdin })
+    const process: ManagedProcess = {
+      id,
+      workspaceId: request.workspaceId,
+      command: request.command,
+      cwd: request.cwd.shown,
+      access: request.access,
+      startedAt,
+      startedOn: yield* Clock.currentTimeMillis,
+      timeoutMs: request.timeoutMs ?? request.limits.timeout_ms,
+      idleTimeoutMs: request.idleTimeoutMs ?? Number.POSITIVE_INFINITY,
+      spoolBytes: request.limits.spool_bytes,
+      child,
+      ended: Deferred.makeUnsafe(),
+      signals: new Set(),
+      endedWith: new Set(),
+      stdinIsOpen: request.stdin === "open",
+      ending: undefined,
+      wish: undefined,
+    }
+    processes.set(id, process)
+    run(
+      Effect.andThen(
+        supervise(process),
+        Effect.suspend(() => retire(process)),
+      ),
+    )
+    return id
+  }, Effect.uninterruptible)
+
+  const awaitEnd = Effect.fn("ProcessSupervisor.awaitEnd")(function* (id: ProcessId, waitMs: number, maxBytes: number) {
+    const process = yield* find(id)
+    yield* Effect.timeoutOption(Deferred.await(process.ended), waitMs)
+    return yield* report(process, 0, maxBytes, "headTail")
+  })
+
+  const ended = Effect.fn("ProcessSupervisor.ended")(function* (id: ProcessId, maxBytes: number = defaultOutputBytes) {
+    const process = yield* find(id)
+    yield* Deferred.await(process.ended)
+    return yield* report(process, 0, maxBytes, "headTail")
+  })
+
+  const read = Effect.fn("ProcessSupervisor.read")(function* (id: ProcessId, request: ReadRequest) {
+    const process = yield* find(id)
+    const offset = request.cursor === undefined ? 0 : yield* decodeCursor(request.cursor)
+    if (request.waitMs > 0) {
+      const wait = request.until === undefined ? awaitMore(process, offset) : awaitText(process, offset, encoder.encode(request.until))
+      yield* Effect.timeoutOption(wait, request.waitMs)
+    }
+    return yield* report(process, offset, request.maxBytes, request.view)
+  })
+
+  const write = Effect.fn("ProcessSupervisor.write")(function* (id: ProcessId, request: WriteRequest) {
+    const process = yield* find(id)
+    if (process.ending !== undefined) return yield* exited(process, process.ending)
+    const writes = request.data !== undefined || request.close === true
+    if (writes && !process.stdinIsOpen) return yield* new StdinClosed({ process_id: id })
+    const offset = request.cursor === undefined ? yield* readable(process) : yield* decodeCursor(request.cursor)
+    const writtenAt = yield* now
+    if (request.data !== undefined && request.data !== "") yield* feed(process, encoder.encode(request.data), request.waitMs)
+    if (request.close === true) {
+      process.stdinIsOpen = false
+      yield* process.child.closeInput
+    }
+    if (request.signal !== undefined) {
+      process.signals.add(request.signal)
+      yield* process.child.signal(request.signal)
+    }
+    const left = request.waitMs - ((yield* now) - writtenAt)
+    if (left > 0) yield* Effect.timeoutOption(awaitGrowth(process, offset), left)
+    const facts = yield* report(process, offset, request.maxBytes, "follow")
+    const pending = process.child.pendingInput()
+    return pending === 0
+      ? facts
+      : { ...facts, notes: [...(facts.notes ?? []), `the process has not taken ${pending} bytes of its input yet`] }
+  })
+
+  const terminate = Effect.fn("ProcessSupervisor.terminate")(function* (id: ProcessId, graceMs: number) {
+    const process = yield* find(id)
+    yield* requestEnd(process, "caller", graceMs)
+    // Only a process the kernel itself cannot end is still there then; its state says so.
+    yield* Effect.timeoutOption(Deferred.await(process.ended), graceMs + 2 * ESCAPE_AFTER)
+    return yield* report(process, 0, defaultOutputBytes, "headTail")
+  })
+
+  return ProcessSupervisor.of({
+    environment: (profile, given) => Effect.fromResult(allowedEnvironment(spawner.hostEnvironment(), profile, given)),
+    script: (text) => shellCommand(spawner.shell(), text),
+    start,
+    read,
+    awaitEnd,
+    ended,
+    write,
+    terminate,
+    list: (workspaceId) =>
+      Effect.sync(() =>
+        [...processes.values()].filter((process) => workspaceId === undefined || process.workspaceId === workspaceId).map(summaryOf),
+      ),
+    summary: (id) => Effect.map(find(id), summaryOf),
+  })
+})
+
+const encoder = new TextEncoder()
+
+const newId = Effect.gen(function* () {
+  const [high, low] = [yield* Random.nextIntBetween(0, 0x7fffffff), yield* Random.nextIntBetween(0, 0x7fffffff)]
+  return ProcessId.make(`proc_${high.toString(36)}${low.toString(36).padStart(6, "0")}`)
+})
+
+const refusalOf = ({ argv, limits, timeoutMs }: StartRequest, alive: number, isClosing: boolean) => {
+  if (isClosing) return new SpawnFailed({ command: argv[0] ?? "", cause: "the server is stopping" })
+  if (alive >= limits.processes) return new LimitExceeded({ limit: "processes", value: limits.processes, asked: alive + 1 })
+  if (timeoutMs !== undefined && timeoutMs > limits.timeout_ms)
+    return new LimitExceeded({ limit: "timeout_ms", value: limits.timeout_ms, asked: timeoutMs })
+  return undefined
+}
+
+const stop = (process: ManagedProcess) => Effect.andThen(requestEnd(process, "server_stop", STOP_GRACE), Deferred.await(process.ended))
+
+const decodeCursor = (cursor: string): Effect.Effect<number, InvalidArguments> =>
+  Effect.suspend(() => {
+    const offset = offsetOf(cursor)
+    const problem = `cursor: found ${JSON.stringify(cursor.slice(0, 40))}, wanted a cursor of an earlier result`
+    return offset === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(offset)
+  })
+
+/** Writes to stdin, and waits for a moment that the process takes it. */
+const feed = Effect.fnUntraced(function* (process: ManagedProcess, bytes: Uint8Array, waitMs: number) {
+  const pending = process.child.pendingInput() + bytes.length
+  if (pending > PENDING_INPUT) return yield* new LimitExceeded({ limit: "unread stdin bytes", value: PENDING_INPUT, asked: pending })
+  yield* process.child.write(bytes).pipe(
+    Effect.timeoutOption(Math.max(waitMs, TAKEN_WITHIN)),
+    Effect.catchTag("InputClosed", () => closedInput(process)),
+  )
+})
+
+/** The other end of stdin is gone: because the process ends, or because it closed it. */
+const closedInput = Effect.fnUntraced(function* (process: ManagedProcess) {
+  process.stdinIsOpen = false
+  yield* Effect.timeoutOption(Deferred.await(process.ended), END_SHOWS_WITHIN)
+  return yield* process.ending === undefined ? new StdinClosed({ process_id: process.id }) : exited(process, process.ending)
+})
+
+const exited = (process: ManagedProcess, ending: Ending) =>
+  new ProcessExited({ process_id: process.id, state: ending.state, ...exitFields(ending) })

@@ -1,0 +1,167 @@
+/**
+ * A file's bytes seen as lines. Nothing is decoded to split or to change them, so every byte that no change names
+ * survives: mixed line endings, a byte order mark, other encodings, a missing final newline.
+ */
+
+/** A line ends at CR LF, LF or a lone CR; the last may end at the end of the file. */
+export interface TextLines {
+  readonly bytes: Uint8Array
+  readonly count: number
+  /** Where each line starts, and the end of the last one. The first starts behind a byte order mark. */
+  readonly starts: ReadonlyArray<number>
+  /** The line ending that added lines get. */
+  readonly ending: "\n" | "\r\n" | "\r"
+  /** False where the last line has no line ending. An empty file counts as ended. */
+  readonly finalNewline: boolean
+}
+
+const LF = 10
+const CR = 13
+
+export const textLines = (bytes: Uint8Array): TextLines => {
+  const first = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  const { ending, starts } = bytes.includes(CR) ? splitAtAll(bytes, first) : splitAtLF(bytes, first)
+  const finalNewline = starts.at(-1) === bytes.length
+  if (!finalNewline) starts.push(bytes.length)
+  return { bytes, count: starts.length - 1, starts, ending, finalNewline }
+}
+
+interface Split {
+  readonly starts: Array<number>
+  readonly ending: TextLines["ending"]
+}
+
+/** Most files have no CR, and need not be looked at byte by byte. */
+const splitAtLF = (bytes: Uint8Array, first: number): Split => {
+  const starts: Array<number> = [first]
+  for (let at = bytes.indexOf(LF, first); at !== -1; at = bytes.indexOf(LF, at + 1)) starts.push(at + 1)
+  return { starts, ending: "\n" }
+}
+
+const splitAtAll = (bytes: Uint8Array, first: number): Split => {
+  const starts: Array<number> = [first]
+  let lf = 0
+  let crlf = 0
+  let firstEnding: "\n" | "\r\n" | undefined
+  for (let at = first; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (byte !== LF && byte !== CR) continue
+    if (byte === LF) {
+      lf++
+      firstEnding ??= "\n"
+    } else if (bytes[at + 1] === LF) {
+      crlf++
+      at++
+      firstEnding ??= "\r\n"
+    }
+    starts.push(at + 1)
+  }
+  // A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first.
+  return { starts, ending: lf === crlf ? (firstEnding ?? "\r") : crlf > lf ? "\r\n" : "\n" }
+}
+
+/** Where the content of line `index` ends, before its line ending. */
+export const contentEnd = ({ bytes, starts }: TextLines, index: number): number => {
+  const start = starts[index] ?? bytes.length
+  const next = starts[index + 1] ?? bytes.length
+  if (next === start) return next
+  if (bytes[next - 1] === CR) return next - 1
+  if (bytes[next - 1] !== LF) return next
+  return next - 1 > start && bytes[next - 2] === CR ? next - 2 : next - 1
+}
+
+/** The content of all lines, decoded at once. Bytes that are not UTF-8 become U+FFFD. */
+export const decodedLines = ({ bytes, count, starts }: TextLines): ReadonlyArray<string> => {
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(starts[0] ?? 0))
+  return text.split(/\r\n|\n|\r/u).slice(0, count)
+}
+
+/** The line, from 0, that a byte position lies in. */
+export const lineAt = ({ starts }: TextLines, position: number): number => {
+  let low = 0
+  let high = starts.length - 1
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if ((starts[middle] ?? 0) <= position) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+/** At line `at`, `remove` lines give way to `add`. */
+export interface LineChange {
+  readonly at: number
+  readonly remove: number
+  readonly add: ReadonlyArray<string>
+}
+
+/**
+ * The file after changes that do not overlap. Added lines take the file's line ending. A new last line ends as the old
+ * last one did, or as `finalNewline` says.
+ */
+export const applyChanges = (file: TextLines, changes: ReadonlyArray<LineChange>, finalNewline?: boolean): Uint8Array => {
+  const { bytes, count, ending, starts } = file
+  // Insertions stand before what is replaced at the same line; the sort keeps the order of hunks otherwise.
+  const sorted = changes.toSorted((a, b) => a.at - b.at || Math.min(a.remove, 1) - Math.min(b.remove, 1))
+  const encoder = new TextEncoder()
+  const pieces: Array<Uint8Array> = []
+  let copied = 0
+  for (const { add, at, remove } of sorted) {
+    const place = starts[at] ?? bytes.length
+    pieces.push(bytes.subarray(copied, place))
+    if (add.length > 0 && at === count && !file.finalNewline && place > copied) pieces.push(encoder.encode(ending))
+    pieces.push(encoder.encode(add.map((line) => line + ending).join("")))
+    copied = starts[at + remove] ?? bytes.length
+  }
+  pieces.push(bytes.subarray(copied))
+  const last = sorted.at(-1)
+  const lastIsNew = last !== undefined && last.at + last.remove === count && last.add.length > 0
+  const oldLastStays = last === undefined || last.at + last.remove < count
+  const wanted = finalNewline ?? (lastIsNew ? file.finalNewline || last.add.at(-1) === "" : undefined)
+  if (wanted === false) return withoutFinalEnding(joined(pieces))
+  if (wanted === true && oldLastStays && !file.finalNewline) pieces.push(encoder.encode(ending))
+  return joined(pieces)
+}
+
+/** The pieces one after the other. */
+export const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.length
+  }
+  return whole
+}
+
+const withoutFinalEnding = (bytes: Uint8Array): Uint8Array => {
+  const ends = bytes.at(-1) === LF ? (bytes.at(-2) === CR ? 2 : 1) : bytes.at(-1) === CR ? 1 : 0
+  return bytes.subarray(0, bytes.length - ends)
+}
+
+/** What kind of text this is when it is none whose lines can be found byte by byte. */
+export const foreignEncoding = (bytes: Uint8Array): string | undefined => {
+  const [a, b, c, d] = bytes
+  if (a === 0xff && b === 0xfe) return bytes.length >= 4 && c === 0 && d === 0 ? "UTF-32 text" : "UTF-16 text (little endian)"
+  return a === 0xfe && b === 0xff ? "UTF-16 text (big endian)" : undefined
+}
+
+/** One UTF-16 unit for each byte, so that string search and comparison work on bytes. */
+export const toBinary = (bytes: Uint8Array): string => {
+  const parts: Array<string> = []
+  for (let at = 0; at < bytes.length; at += 8192) parts.push(Reflect.apply(String.fromCharCode, undefined, bytes.subarray(at, at + 8192)))
+  return parts.join("")
+}
+
+/** The bytes of a text that `toBinary` made. */
+export const fromBinary = (binary: string): Uint8Array => {
+  const bytes = new Uint8Array(binary.length)
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at)
+  return bytes
+}
+
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => {
+  if (a.length !== b.length) return false
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false
+  return true
+}

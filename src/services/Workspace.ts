@@ -1,0 +1,176 @@
+/**
+ * One open workspace: its root, its profile, and the way from what a caller wrote to a path it may use.
+ *
+ * A path that comes out of here names a place inside the root that the profile allows for this use. What is there may
+ * change a moment later; Disk holds the same rules again when the path is used.
+ */
+import { Context, Effect, Layer, Result } from "effect"
+import type { PolicyDenied, Profile } from "../schema/Policy.ts"
+import {
+  ConfinedPath,
+  NotAFile,
+  PathEscape,
+  PathNotFound,
+  type PathRefusal,
+  SpecialFileRejected,
+  SymlinkRejected,
+  type WorkspaceId,
+} from "../schema/Workspace.ts"
+import { Disk, type DiskFault, type Entry, type Root, refusalOf } from "./Disk.ts"
+import { lookAlikes } from "./LookAlikes.ts"
+import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
+
+export type ResolveRefusal = PathRefusal | PolicyDenied | ReturnType<typeof refusalOf>
+
+export interface WorkspaceSettings {
+  readonly id: WorkspaceId
+  /** An absolute path as the operator wrote it; links in it are resolved once. */
+  readonly root: string
+  readonly profile: Profile
+}
+
+export class Workspace extends Context.Service<
+  Workspace,
+  {
+    readonly id: WorkspaceId
+    readonly profile: Profile
+    readonly root: Root
+    /** A path that exists and may be read; links are followed to what they name inside the root. */
+    readonly resolveRead: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
+    /** A path where a file may be written; there may be a regular file or nothing. No component is a link. */
+    readonly resolveWrite: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
+    /** A folder that exists and may be read, for a command to run in. */
+    readonly resolveFolder: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
+    /** Whether the profile shows this path at all. */
+    readonly canRead: (path: ConfinedPath) => boolean
+  }
+>()("codespace/services/Workspace") {
+  /** Opens the root until the layer closes. */
+  static readonly layer = (settings: WorkspaceSettings): Layer.Layer<Workspace, DiskFault, Disk> =>
+    Layer.effect(
+      Workspace,
+      Effect.gen(function* () {
+        const disk = yield* Disk
+        return makeWorkspace(settings, yield* disk.open(settings.root))
+      }),
+    )
+}
+
+/**
+ * The normal form of what a caller wrote, without looking at the disk. An absolute path must lie below one of the
+ * spellings of the root. What leaves the root, is empty, or holds a NUL is an escape.
+ */
+export const confine = (roots: ReadonlyArray<string>, written: string): Result.Result<ConfinedPath, PathEscape> => {
+  const outside = Result.fail(new PathEscape({ path: written }))
+  if (written === "" || written.includes("\0")) return outside
+  const names: Array<string> = []
+  const relative = belowRoot(roots, written)
+  for (const name of relative?.split("/") ?? [".."]) {
+    if (name === "" || name === ".") continue
+    if (name !== "..") names.push(name)
+    else if (names.pop() === undefined) return outside
+  }
+  return Result.succeed(ConfinedPath.make(names.join("/")))
+}
+
+/** A relative path as it is, an absolute one without the root it starts with; undefined outside of all roots. */
+const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefined => {
+  if (!path.startsWith("/")) return path
+  for (const root of roots) {
+    const folder = root.endsWith("/") ? root : `${root}/`
+    if (path.startsWith(folder)) return path.slice(folder.length)
+    if (`${path}/` === folder) return "."
+  }
+  return undefined
+}
+
+/** As many links as Linux follows in one path. */
+const maximumLinks = 40
+
+const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+  const roots = [root.path, rootAsWritten]
+  const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
+  const canRead = (path: ConfinedPath) => hidesNothing || fileAccess(profile, path).access !== "deny"
+
+  const allowed = (path: ConfinedPath, use: "read" | "write") =>
+    Effect.suspend(() => {
+      const refusal = refusalOfDecision(profile, decide(profile, { [use]: [path] }))
+      return refusal === undefined ? Effect.succeed(path) : Effect.fail(refusal)
+    })
+
+  const notFound = Effect.fnUntraced(function* (path: ConfinedPath) {
+    const similar = yield* lookAlikes(root, canRead, path)
+    return yield* new PathNotFound({ path, ...(similar.length > 0 ? { similar } : {}) })
+  })
+
+  /** What is at the end of a path, and the path without links. */
+  const follow = Effect.fnUntraced(function* (written: string) {
+    const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "read")
+    const entry = yield* root.stat(path).pipe(Effect.catchTag("SYMLINK_REJECTED", () => Effect.succeed("passes a link" as const)))
+    if (entry === undefined) return yield* notFound(path)
+    if (entry !== "passes a link" && entry.kind !== "symlink") return { path, entry }
+    return yield* followLinks(path, written)
+  })
+
+  /** Goes name by name, so that `..` in a link's text means the folder it stands in for the system too. */
+  const followLinks = Effect.fnUntraced(function* (path: ConfinedPath, written: string) {
+    const outside = new PathEscape({ path: written })
+    const ahead = path.split("/").reverse()
+    const names: Array<string> = []
+    let links = 0
+    let entry: Entry | undefined
+    for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
+      if (name === "" || name === ".") continue
+      if (name === "..") {
+        if (names.pop() === undefined) return yield* outside
+        continue
+      }
+      const here = ConfinedPath.make([...names, name].join("/"))
+      entry = yield* root.stat(here)
+      if (entry === undefined) return yield* notFound(yield* allowed(here, "read"))
+      if (entry.kind !== "symlink") {
+        names.push(name)
+        continue
+      }
+      if (++links > maximumLinks) return yield* new SymlinkRejected({ path, component: here })
+      const target = yield* root.readLink(here)
+      const relative = belowRoot(roots, target)
+      if (relative === undefined) return yield* outside
+      if (target.startsWith("/")) names.length = 0
+      ahead.push(...relative.split("/").reverse())
+    }
+    const end = yield* allowed(ConfinedPath.make(names.join("/")), "read")
+    entry = yield* root.stat(end)
+    return entry === undefined ? yield* notFound(end) : { path: end, entry }
+  })
+
+  const resolveRead = Effect.fn("Workspace.resolveRead")(function* (written: string) {
+    return (yield* follow(written)).path
+  }, inWords)
+
+  const resolveFolder = Effect.fn("Workspace.resolveFolder")(function* (written: string) {
+    const { path, entry } = yield* follow(written)
+    return entry.kind === "directory" ? path : yield* new PathNotFound({ path: `${path}/` })
+  }, inWords)
+
+  const resolveWrite = Effect.fn("Workspace.resolveWrite")(function* (written: string) {
+    const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "write")
+    const entry = yield* root.stat(path)
+    switch (entry?.kind) {
+      case "directory":
+        return yield* new NotAFile({ path, found: "directory" })
+      case "symlink":
+        return yield* new SymlinkRejected({ path, component: path })
+      case "special":
+        return yield* new SpecialFileRejected({ path })
+      default:
+        return path
+    }
+  }, inWords)
+
+  return Workspace.of({ id, profile, root, resolveRead, resolveWrite, resolveFolder, canRead })
+}
+
+/** Faults of the disk as refusals; the rest are refusals already. */
+const inWords = <A>(effect: Effect.Effect<A, ResolveRefusal | DiskFault>): Effect.Effect<A, ResolveRefusal> =>
+  Effect.catchTag(effect, "DiskFault", (fault) => Effect.fail(refusalOf(fault)))

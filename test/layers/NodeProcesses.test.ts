@@ -1,0 +1,71 @@
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Scope } from "effect"
+import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import { processContract } from "../contract/process.ts"
+import { layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+
+describe("NodeProcesses", () => {
+  processContract(layerSupervisor)
+
+  it.live("keeps spools to this user, and removes them with itself", () =>
+    Effect.gen(function* () {
+      const folder = join(yield* temporaryFolder, "spools")
+      const scope = yield* Scope.make()
+      const context = yield* Layer.buildWithScope(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder))), scope)
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "secret"], { stdin: { text: "input" } })))
+      }).pipe(Effect.provide(context))
+      const [own] = readdirSync(folder)
+      const spools = readdirSync(join(folder, own!))
+      assert.strictEqual(spools.length, 1)
+      assert.strictEqual(statSync(folder).mode & 0o777, 0o700)
+      assert.strictEqual(statSync(join(folder, own!, spools[0]!)).mode & 0o777, 0o600)
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual(readdirSync(folder), [])
+    }),
+  )
+
+  it.live("removes what a dead server left behind", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const left = join(folder, "999999999.gone")
+      mkdirSync(left)
+      yield* Effect.provide(ProcessSpawner, layerSpawner(folder))
+      assert.isFalse(existsSync(left))
+    }),
+  )
+
+  it.live("does not blame a command for a spool that cannot be made", () =>
+    Effect.gen(function* () {
+      const folder = join(yield* temporaryFolder, "spools")
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        rmSync(folder, { recursive: true })
+        assert.match(String(yield* Effect.flip(supervisor.start(requestOf(["true"])))), /SPAWN_FAILED.*ENOENT/u)
+      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))))
+    }),
+  )
+
+  it.live("tells that a spool has grown, to each who waits", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const spawner = yield* ProcessSpawner
+      const child = yield* spawner.spawn({
+        id: `proc_grown${process.pid}`,
+        argv: ["sh", "-c", "sleep 0.2; printf abc; sleep 100"],
+        cwd: { path: folder, shown: "." },
+        env: { PATH: process.env["PATH"] ?? "" },
+        stdin: "closed",
+      })
+      yield* Effect.all([child.spool.grown(0), child.spool.grown(2)], { concurrency: 2 }).pipe(Effect.timeout(5000))
+      assert.strictEqual(new TextDecoder().decode(yield* child.spool.read(1, 100)), "bc")
+      assert.strictEqual((yield* child.spool.read(3, 100)).length, 0)
+      yield* child.signalTree("SIGKILL")
+      assert.deepStrictEqual(yield* child.exit, { signal: "SIGKILL" })
+    }).pipe(Effect.provide(Layer.unwrap(Effect.map(temporaryFolder, layerSpawner)))),
+  )
+})

@@ -1,0 +1,114 @@
+import { Arbitrary, Effect, Schema } from "effect"
+import { describe, expect, it } from "vitest"
+import { entries, offered, rowsOf } from "../../src/mcp/Tools.ts"
+import { WorkspaceId } from "../../src/schema/Workspace.ts"
+import { type AppConfig, builtInProfiles } from "../../src/services/AppConfig.ts"
+
+const rows = rowsOf(entries, Effect.die(new Error("no call is made here")))
+
+/** Every object schema inside a JSON Schema, with where it stands. */
+const schemasIn = (value: unknown, at: string): ReadonlyArray<readonly [string, Record<string, unknown>]> =>
+  typeof value !== "object" || value === null
+    ? []
+    : [
+        ...("type" in value || "properties" in value ? [[at, value as Record<string, unknown>] as const] : []),
+        ...Object.entries(value).flatMap(([key, inner]) => schemasIn(inner, `${at}.${key}`)),
+      ]
+
+/** Numbers, and what names something: ids, versions, cursors, paths. */
+const figuresIn = (value: unknown, at: string): ReadonlyArray<readonly [string, string]> => {
+  if (typeof value === "number") return [[at, String(value)]]
+  if (typeof value === "string") return /(_id|_key|cursor|version|before|after|path)$/.test(at) ? [[at, value]] : []
+  if (typeof value !== "object" || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) => figuresIn(inner, `${at}.${key}`))
+}
+
+/** As it is, or as it stands in a JSON text. */
+const says = (text: string, figure: string): boolean => text.includes(figure) || text.includes(JSON.stringify(figure).slice(1, -1))
+
+const configOf = (profiles: ReadonlyArray<string>, tools: ReadonlyArray<string> = ["all"]) =>
+  ({
+    tools,
+    workspaces: new Map(profiles.map((name, at) => [WorkspaceId.make(`w${at}`), { profile: builtInProfiles.get(name) }])),
+  }) as unknown as AppConfig["Service"]
+
+const namesOf = (config: AppConfig["Service"]) => offered(config).map(({ tool }) => tool.name)
+
+describe("the tool table", () => {
+  it("has the tools of the contract", () => {
+    expect(rows.map(({ name }) => name).sort()).toEqual(
+      [
+        ...["workspace_info", "read", "find", "search", "apply_patch", "edit", "write", "exec_command", "write_stdin"],
+        ...["read_process", "list_processes", "terminate_process", "operation_status"],
+      ].sort(),
+    )
+  })
+
+  it.each(rows.map((row) => [row.name, row] as const))("%s is described within the limits", (_name, row) => {
+    expect(row.name).toMatch(/^[a-z_]{1,40}$/)
+    expect(row.title.length).toBeGreaterThan(3)
+    expect(row.description.length).toBeGreaterThan(40)
+    expect(row.description.length).toBeLessThanOrEqual(400)
+    for (const hint of Object.values(row.hints)) expect(typeof hint).toBe("boolean")
+  })
+
+  it.each(rows.map((row) => [row.name, row] as const))("%s has schemas that strict clients take", (_name, row) => {
+    for (const [which, schema] of [
+      ["input", row.input],
+      ["output", row.output],
+    ] as const) {
+      expect([which, schema["type"]]).toEqual([which, "object"])
+      for (const key of ["anyOf", "oneOf", "allOf", "$ref"]) expect(schema).not.toHaveProperty(key)
+      expect(schema["additionalProperties"]).toBe(false)
+      expect(JSON.stringify(schema)).not.toContain('"null"')
+      for (const [at, inner] of schemasIn(schema, which)) {
+        if (inner["required"] !== undefined) expect([at, Array.isArray(inner["required"])]).toEqual([at, true])
+        // Some clients skip a description inside allOf.
+        expect([at, inner["allOf"]]).toEqual([at, undefined])
+      }
+    }
+  })
+
+  it.each(rows.map((row) => [row.name, row] as const))("%s describes every argument", (_name, row) => {
+    for (const [name, property] of Object.entries((row.input["properties"] ?? {}) as Record<string, { readonly description?: string }>))
+      expect([name, property.description?.length ?? 0]).not.toEqual([name, 0])
+  })
+
+  it.each(entries.map((entry) => [entry.tool.name, entry] as const))(
+    "%s says every id and number of a result in its text",
+    async (_name, entry) => {
+      const codec = Schema.toCodecJson(entry.tool.successSchema as Schema.Codec<unknown>)
+      const results = await Effect.runPromise(Arbitrary.sampleEffect(Arbitrary.schema(codec), { count: 100, seed: 7 }))
+      for (const result of results) {
+        const encoded = Schema.encodeSync(codec)(result) as Schema.JsonObject
+        const text = entry.text(encoded)
+        for (const [at, figure] of figuresIn(encoded, "")) expect([at, figure, says(text, figure)]).toEqual([at, figure, true])
+      }
+    },
+  )
+
+  it("says truthfully what changes something", () => {
+    const changing = rows.filter(({ hints }) => !hints.readOnlyHint).map(({ name }) => name)
+    expect(changing.sort()).toEqual(["apply_patch", "edit", "exec_command", "terminate_process", "write", "write_stdin"])
+    for (const { hints } of rows) if (hints.readOnlyHint) expect(hints.destructiveHint).toBe(false)
+  })
+
+  it("costs a model at most 5,000 tokens, at four characters a token", () => {
+    const listed = rows.map(({ description, hints, input, name, title }) => ({
+      name,
+      title,
+      description,
+      inputSchema: input,
+      annotations: hints,
+    }))
+    expect(JSON.stringify(listed).length / 4).toBeLessThanOrEqual(5000)
+  })
+
+  it("offers no tool that no workspace could use, and what the configuration picks", () => {
+    expect(namesOf(configOf(["read-only"]))).toEqual(["workspace_info", "read", "find", "search", "operation_status"])
+    expect(namesOf(configOf(["read-only", "workspace-write"]))).toHaveLength(entries.length)
+    expect(namesOf(configOf(["workspace-write"], ["patch", "read"]))).toEqual([
+      ...["workspace_info", "read", "apply_patch", "edit", "write", "operation_status"],
+    ])
+  })
+})

@@ -1,0 +1,112 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Result, Schema } from "effect"
+import { ConfigFile, ConfigInvalid, decodeConfig } from "../../src/schema/Config.ts"
+
+const problemsOf = (value: unknown): Record<string, string> => {
+  const decoded = decodeConfig(value)
+  return Result.isFailure(decoded) ? Object.fromEntries(decoded.failure.map(({ at, problem }) => [at, problem])) : {}
+}
+const workspace = (fields: object) => ({ workspaces: { app: { root: "/src", ...fields } } })
+
+describe("defaults", () => {
+  it("every field but a root has one", () => {
+    const file = Result.getOrThrow(decodeConfig({ workspaces: { app: { root: "/src" } } }))
+    assert.deepInclude(file.workspaces["app"], { root: "/src", profile: "read-only", environment: "host", sandbox: "auto" })
+    assert.strictEqual(file.workspaces["app"]?.patch.ambiguity, "refuse")
+    assert.deepInclude(file.http, { host: "127.0.0.1", port: 8787, hosts: [], origins: [] })
+    assert.deepStrictEqual(file.tools, ["all"])
+    assert.strictEqual(Duration.toDays(file.retention.operations), 90)
+    assert.strictEqual(file.retention.state_bytes, 5_368_709_120)
+    assert.deepStrictEqual(problemsOf({}), {})
+  })
+
+  it("a part of a group leaves the rest of it at its defaults", () => {
+    const file = Result.getOrThrow(decodeConfig({ http: { port: 0 }, retention: { processes: "2 hours" } }))
+    assert.deepInclude(file.http, { host: "127.0.0.1", port: 0 })
+    assert.strictEqual(Duration.toHours(file.retention.processes), 2)
+    assert.strictEqual(Duration.toDays(file.retention.operations), 90)
+  })
+
+  it("what a file may say in full about features of later versions is accepted where it asks for nothing", () => {
+    const silent = {
+      ...workspace({ approvals: "off", hooks: {}, patch: { durability: "process" } }),
+      profiles: { own: { commands: [] } },
+      approvals: { resolver: "operator", expires: "1 hour" },
+      http: { issuer: null },
+      environments: { host: { kind: "host" } },
+    }
+    assert.deepStrictEqual(problemsOf(silent), {})
+  })
+})
+
+describe("problems", () => {
+  const cases: ReadonlyArray<readonly [string, unknown, string, RegExp]> = [
+    ["an unknown field", { port: 1 }, "port", /is no field here; known are .*workspaces.*retention/u],
+    ["an unknown field deep down", workspace({ profil: "x" }), "workspaces.app.profil", /is no field here; known are root, profile/u],
+    ["a missing root", { workspaces: { app: {} } }, "workspaces.app.root", /is missing/u],
+    ["an empty root", workspace({ root: "" }), "workspaces.app.root", /not empty/u],
+    ["a wrong type", workspace({ profile: 7 }), "workspaces.app.profile", /Expected string, got 7/u],
+    ["a wrong word", workspace({ sandbox: "on" }), "workspaces.app.sandbox", /"auto" \| "required" \| "off", got "on"/u],
+    ["a bad id", { workspaces: { "a b": { root: "/" } } }, 'workspaces."a b"', /no valid name/u],
+    ["a port out of range", { http: { port: 70_000 } }, "http.port", /between 0 and 65535, got 70000/u],
+    ["no tools", { tools: [] }, "tools", /at least one tool/u],
+    ["an unknown tool", { tools: ["file"] }, "tools[0]", /"files" \| .*got "file"/u],
+    ["no time", { retention: { processes: "soon" } }, "retention.processes", /a time such as "30 minutes".*got "soon"/u],
+    ["a negative time", { retention: { processes: "-1 days" } }, "retention.processes", /a time such as/u],
+    [
+      "a time of nothing",
+      { profiles: { own: { limits: { timeout: "0 minutes" } } } },
+      "profiles.own.limits.timeout",
+      /longer than nothing/u,
+    ],
+    ["no room", { profiles: { own: { limits: { processes: 0 } } } }, "profiles.own.limits.processes", /got 0/u],
+    ["a network word", { profiles: { own: { network: "onn" } } }, "profiles.own.network", /"loopback" \| "on", got "onn"/u],
+    ["a network URL", { profiles: { own: { network: { allow: ["https://x"] } } } }, "profiles.own.network.allow[0]", /Expected a host/u],
+    ["an impossible env name", { profiles: { own: { env: ["A-B"] } } }, "profiles.own.env[0]", /environment variable/u],
+    ["not an object", [], "", /Expected object/u],
+    ...["/etc/**", "!a", "a/../b", "dir/", ""].map(
+      (glob) =>
+        [
+          `the glob ${JSON.stringify(glob)}`,
+          { profiles: { own: { files: [{ glob, access: "deny" }] } } },
+          "profiles.own.files[0].glob",
+          /can match nothing|must not be empty/u,
+        ] as const,
+    ),
+  ]
+  for (const [name, value, at, problem] of cases)
+    it(name, () => {
+      const found = problemsOf(value)
+      assert.deepStrictEqual(Object.keys(found), [at])
+      assert.match(found[at] ?? "", problem)
+    })
+
+  const later: ReadonlyArray<readonly [unknown, string]> = [
+    [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
+    [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
+    [workspace({ patch: { durability: "power" } }), "workspaces.app.patch.durability"],
+    [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
+    [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
+    [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
+    [{ approvals: { expires: "2 hours" } }, "approvals.expires"],
+    [{ http: { issuer: "https://id.example" } }, "http.issuer"],
+  ]
+  for (const [value, at] of later)
+    it(`${at} is refused where it asks for what is not there yet`, () => {
+      const found = problemsOf(value)
+      assert.deepStrictEqual(Object.keys(found), [at])
+      assert.match(found[at] ?? "", /not available in this version; leave the field out or write /u)
+    })
+
+  it("are told all at once, a line each", () => {
+    const decoded = decodeConfig({ ...workspace({ sandbox: "on" }), more: 1 })
+    assert.isTrue(Result.isFailure(decoded))
+    const { message } = new ConfigInvalid({ file: "/c.json", problems: Result.isFailure(decoded) ? decoded.failure : [] })
+    assert.match(message, /^the configuration \/c\.json cannot be used:\n {2}more: .*\n {2}workspaces\.app\.sandbox: [^\n]*$/u)
+  })
+})
+
+it("has a JSON Schema for editors", () => {
+  const { schema } = Schema.toJsonSchemaDocument(ConfigFile, { onExcessProperty: "error" })
+  assert.deepInclude(schema, { type: "object", additionalProperties: false })
+})

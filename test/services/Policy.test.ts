@@ -1,0 +1,183 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { FileAccess, type FileRule, type Profile, type Touches } from "../../src/schema/Policy.ts"
+import { ConfinedPath } from "../../src/schema/Workspace.ts"
+import { decide, fileAccess, Policy, protectedBy, refusalOf } from "../../src/services/Policy.ts"
+
+const path = (text: string) => ConfinedPath.make(text)
+const profile = (files: ReadonlyArray<FileRule>, exec: "on" | "off" = "on"): Profile => ({
+  name: "guarded",
+  files,
+  exec,
+  network: "on",
+  env: [],
+  limits: { processes: 16, spool_bytes: 1024, timeout_ms: 1000 },
+})
+const everything: FileRule = { glob: "**", access: "write" }
+const secrets: FileRule = { glob: "**/.env*", access: "deny", reason: "secrets" }
+
+describe("fileAccess", () => {
+  it("reads what no rule speaks of, and says that this is the default", () => {
+    assert.deepStrictEqual(fileAccess(profile([]), path("a.ts")), { access: "read", rule: "files: read ** (default)" })
+  })
+
+  it("lets the last match win", () => {
+    const rules = profile([everything, { glob: "docs/**", access: "read" }, { glob: "docs/new/**", access: "write" }])
+    assert.strictEqual(fileAccess(rules, path("src/a.ts")).access, "write")
+    assert.strictEqual(fileAccess(rules, path("docs/a.md")).access, "read")
+    assert.strictEqual(fileAccess(rules, path("docs/new/a.md")).access, "write")
+  })
+
+  it("lets a deny beat what follows it, and names the rule with its reason", () => {
+    const rules = profile([secrets, everything])
+    assert.deepInclude(fileAccess(rules, path("app/.env.local")), { access: "deny", rule: "files: deny **/.env* (secrets)" })
+  })
+
+  it("denies what is below a denied folder, and every spelling of it", () => {
+    const rules = profile([everything, secrets, { glob: "Private", access: "deny" }])
+    for (const denied of [".env/key", ".ENV", "Private", "Private/a/b", "private/a", "PRIVATE"])
+      assert.strictEqual(fileAccess(rules, path(denied)).access, "deny", denied)
+    for (const open of ["x/Private", "Privately", "env"]) assert.strictEqual(fileAccess(rules, path(open)).access, "write", open)
+  })
+
+  it("keeps the sense of a negated class when it ignores case", () => {
+    const rules = profile([everything, { glob: "[!A]x", access: "deny" }])
+    assert.strictEqual(fileAccess(rules, path("ax")).access, "deny")
+    assert.strictEqual(fileAccess(rules, path("Ax")).access, "write")
+  })
+
+  it("gives the root what is said of all paths", () => {
+    assert.strictEqual(fileAccess(profile([everything]), path("")).access, "write")
+    assert.strictEqual(fileAccess(profile([{ glob: "src/**", access: "write" }]), path("")).access, "read")
+    assert.strictEqual(fileAccess(profile([everything, { glob: "**", access: "deny" }]), path("")).access, "deny")
+  })
+
+  const Segment = Schema.Literals(["a", "b", "c"])
+  const Pattern = Schema.Array(Schema.Literals(["a", "b", "c", "*", "**"])).check(Schema.isMinLength(1), Schema.isMaxLength(4))
+  const Case = {
+    rules: Schema.Array(Schema.Struct({ pattern: Pattern, access: FileAccess })).check(Schema.isMaxLength(6)),
+    place: Schema.Array(Segment).check(Schema.isMinLength(1), Schema.isMaxLength(4)),
+  }
+  it.effect.prop(
+    "agrees with a slow reference on last match and deny",
+    Case,
+    ({ rules, place }) =>
+      Effect.sync(() => {
+        const files = rules.map(({ access, pattern }) => ({ access, glob: pattern.join("/") }))
+        assert.strictEqual(fileAccess(profile(files), path(place.join("/"))).access, reference(rules, place))
+      }),
+    { arbitrary: { runs: 500 } },
+  )
+})
+
+type Segments = ReadonlyArray<string>
+
+/** The rules by the letter: every prefix of the path is tried against a deny, the path alone against the others. */
+const reference = (rules: ReadonlyArray<{ readonly pattern: Segments; readonly access: FileAccess }>, place: Segments): FileAccess => {
+  const prefixes = place.map((_, at) => place.slice(0, at + 1))
+  if (rules.some(({ access, pattern }) => access === "deny" && prefixes.some((prefix) => matches(pattern, prefix)))) return "deny"
+  const last = [...rules].reverse().find(({ access, pattern }) => access !== "deny" && matches(pattern, place))
+  return last?.access ?? "read"
+}
+
+const matches = (pattern: Segments, place: Segments): boolean => {
+  const [head, ...rest] = pattern
+  if (head === undefined) return place.length === 0
+  if (head === "**") return matches(rest, place) || (place.length > 0 && matches(pattern, place.slice(1)))
+  return place.length > 0 && (head === "*" || head === place[0]) && matches(rest, place.slice(1))
+}
+
+describe("protectedBy", () => {
+  const closed = [
+    ".git/hooks",
+    ".git/hooks/pre-commit",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git",
+    "vendor/lib/.git",
+    "vendor/lib/.git/hooks/post-checkout",
+    "vendor/lib/.git/config",
+    ".git/worktrees/side/config.worktree",
+    ".git/worktrees/side/config",
+    ".git/worktrees/side/commondir",
+    ".git/modules/lib/config",
+    ".git/modules/deep/er/lib/hooks/pre-push",
+    ".git/modules/a/modules/b/config",
+    ".GIT/Hooks/pre-commit",
+    ".git/CONFIG",
+    ".git/hoo\u212As/x",
+    ".g\u200Cit/config",
+  ]
+  for (const name of closed) it(`closes ${JSON.stringify(name)}`, () => assert.isString(protectedBy(path(name))))
+
+  const open = [
+    "",
+    ".gitignore",
+    ".github/config",
+    "config",
+    "hooks/pre-commit",
+    ".git/index",
+    ".git/HEAD",
+    ".git/refs/heads/main",
+    ".git/objects/ab/cdef",
+    ".git/info/exclude",
+    ".git/COMMIT_EDITMSG",
+    "src/git/config",
+  ]
+  for (const name of open) it(`leaves ${JSON.stringify(name)} to the profile`, () => assert.isUndefined(protectedBy(path(name))))
+})
+
+describe("decide", () => {
+  const writable = profile([everything, { glob: "docs/**", access: "read" }, secrets])
+  const cases: ReadonlyArray<readonly [string, Profile, Touches, object]> = [
+    ["nothing touched", profile([], "off"), {}, { _tag: "allow" }],
+    ["a read", writable, { read: [path("a.ts"), path(".git/config")] }, { _tag: "allow" }],
+    [
+      "a denied read",
+      writable,
+      { read: [path("a.ts"), path(".env")] },
+      { _tag: "deny", rule: "files: deny **/.env* (secrets)", subject: 'reading ".env"' },
+    ],
+    ["a write", writable, { write: [path("a.ts")] }, { _tag: "allow" }],
+    [
+      "a write where only reading is allowed",
+      writable,
+      { write: [path("a.ts"), path("docs/a.md")] },
+      { _tag: "deny", rule: "files: read docs/**", subject: 'writing "docs/a.md"' },
+    ],
+    [
+      "a protected write",
+      writable,
+      { write: [path(".git/hooks/pre-commit")] },
+      { _tag: "protected", rule: "git hooks run as programs", subject: ".git/hooks/pre-commit" },
+    ],
+    ["a command", writable, { exec: ["npm", "test"] }, { _tag: "allow" }],
+    [
+      "a command where none may run",
+      profile([everything], "off"),
+      { exec: ["npm", "test"] },
+      { _tag: "deny", rule: "exec: off", subject: "running commands" },
+    ],
+  ]
+  for (const [name, rules, touches, expected] of cases)
+    it(name, () => {
+      assert.deepStrictEqual<object>(decide(rules, touches), expected)
+    })
+
+  it("stands for the refusal of the same fact", () => {
+    const denied = refusalOf(writable, decide(writable, { write: [path(".env")] }))
+    assert.strictEqual(denied?._tag, "POLICY_DENIED")
+    assert.include(denied?.message ?? "", 'profile "guarded" does not allow writing ".env" (rule: files: deny **/.env* (secrets))')
+    const closed = refusalOf(writable, decide(writable, { write: [path(".git/config")] }))
+    assert.strictEqual(closed?._tag, "PATH_PROTECTED")
+    assert.isUndefined(refusalOf(writable, { _tag: "allow" }))
+  })
+
+  it.effect("is what the service answers", () =>
+    Effect.gen(function* () {
+      const policy = yield* Policy
+      assert.strictEqual(policy.decide(writable, { write: [path(".env")] })._tag, "deny")
+    }).pipe(Effect.provide(Policy.layer)),
+  )
+})

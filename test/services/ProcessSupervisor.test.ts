@@ -1,0 +1,254 @@
+/** Time, causes and bookkeeping of the supervisor, over processes that do what the test says and on virtual time. */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import type { ProcessId, Signal } from "../../src/schema/Process.ts"
+import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
+import { KEPT, ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import { limits, requestOf } from "../support/Processes.ts"
+
+/** A process in the hands of a test. */
+class Puppet {
+  output = ""
+  isRemoved = false
+  readonly signals: Array<Signal> = []
+  left: Array<Descendant> = []
+  readonly exit = Deferred.makeUnsafe<ProcessExit>()
+
+  end(exit: ProcessExit) {
+    Deferred.doneUnsafe(this.exit, Effect.succeed(exit))
+  }
+
+  readonly child: Child = {
+    pid: 1000,
+    exit: Deferred.await(this.exit),
+    hasExited: () => Deferred.isDoneUnsafe(this.exit),
+    spool: {
+      size: Effect.sync(() => this.output.length),
+      read: (offset, length) => Effect.sync(() => new TextEncoder().encode(this.output.slice(offset, offset + length))),
+      grown: () => Effect.never,
+      cut: (size) =>
+        Effect.sync(() => {
+          this.output = this.output.slice(0, size)
+        }),
+      remove: Effect.sync(() => {
+        this.isRemoved = true
+      }),
+    },
+    write: () => Effect.void,
+    pendingInput: () => 0,
+    closeInput: Effect.void,
+    signal: (signal) => Effect.sync(() => void this.signals.push(signal)),
+    descendants: Effect.sync(() => this.left),
+    signalTree: (signal) =>
+      Effect.sync(() => {
+        this.signals.push(signal)
+        return this.left
+      }),
+  }
+}
+
+/** A supervisor whose processes are puppets, in the order of their starts. */
+const stage = Effect.gen(function* () {
+  const puppets: Array<Puppet> = []
+  const spawner = Layer.succeed(ProcessSpawner, {
+    spawn: () =>
+      Effect.sync(() => {
+        const puppet = new Puppet()
+        puppets.push(puppet)
+        return puppet.child
+      }),
+    hostEnvironment: () => ({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
+    shell: () => "/bin/sh",
+  })
+  const scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      for (const puppet of puppets) puppet.end({ code: 0 })
+    }),
+  )
+  const context = yield* Layer.buildWithScope(ProcessSupervisor.layer.pipe(Layer.provide(spawner)), scope)
+  return { supervisor: Context.get(context, ProcessSupervisor), puppets, scope }
+})
+
+const facts = (supervisor: ProcessSupervisor["Service"], id: ProcessId) => supervisor.awaitEnd(id, 0, 1000)
+
+describe("ProcessSupervisor", () => {
+  it.effect("ends by the time limit of the call, politely first", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"], { timeoutMs: 5000 }))
+      yield* TestClock.adjust(4990)
+      assert.deepStrictEqual(puppets[0]!.signals, [])
+      yield* TestClock.adjust(20)
+      assert.deepStrictEqual(puppets[0]!.signals, ["SIGTERM", "SIGCONT"])
+      yield* TestClock.adjust(900)
+      assert.notInclude(puppets[0]!.signals, "SIGKILL")
+      yield* TestClock.adjust(200)
+      assert.include(puppets[0]!.signals, "SIGKILL")
+      puppets[0]!.end({ signal: "SIGKILL" })
+      assert.deepInclude(yield* supervisor.ended(id), { state: "timed_out", ended_by: "timeout", signal: "SIGKILL" })
+    }),
+  )
+
+  it.effect("ends by the time limit of the profile when the call has none", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      yield* supervisor.start(requestOf(["x"], { limits: { ...limits, timeout_ms: 1000 } }))
+      yield* TestClock.adjust(1010)
+      assert.include(puppets[0]!.signals, "SIGTERM")
+    }),
+  )
+
+  it.effect("counts silence from the last output on", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      yield* supervisor.start(requestOf(["x"], { idleTimeoutMs: 1000 }))
+      yield* TestClock.adjust(800)
+      puppets[0]!.output += "x"
+      yield* TestClock.adjust(900)
+      assert.deepStrictEqual(puppets[0]!.signals, [])
+      yield* TestClock.adjust(250)
+      assert.include(puppets[0]!.signals, "SIGTERM")
+    }),
+  )
+
+  it.effect("names a signal that nobody here sent, a program's own fault, and one a caller sent", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const causes: Array<ReadonlyArray<string | undefined>> = []
+      for (const signal of ["SIGTERM", "SIGABRT", "SIGHUP"] as const) {
+        const id = yield* supervisor.start(requestOf(["x"]))
+        if (signal === "SIGHUP") yield* supervisor.write(id, { signal, waitMs: 0, maxBytes: 100 })
+        puppets.at(-1)!.end({ signal })
+        const { state, ended_by } = yield* supervisor.ended(id)
+        causes.push([signal, state, ended_by])
+      }
+      assert.deepStrictEqual(causes, [
+        ["SIGTERM", "signalled", "unknown_external"],
+        ["SIGABRT", "signalled", "itself"],
+        ["SIGHUP", "signalled", "caller"],
+      ])
+    }),
+  )
+
+  it.effect("keeps the first cause when a second wish comes", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"], { timeoutMs: 1000 }))
+      const stopping = yield* Effect.forkChild(supervisor.terminate(id, 20_000), { startImmediately: true })
+      yield* TestClock.adjust(2000)
+      assert.deepStrictEqual(puppets[0]!.signals, ["SIGTERM", "SIGCONT"])
+      puppets[0]!.end({ code: 0 })
+      assert.deepInclude(yield* Fiber.join(stopping), { state: "terminated", ended_by: "caller", exit_code: 0 })
+    }),
+  )
+
+  it.effect("does not blame a caller for a process that was already gone", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      puppets[0]!.end({ code: 0 })
+      assert.deepInclude(yield* supervisor.terminate(id, 1000), { state: "exited", ended_by: "itself" })
+      assert.deepStrictEqual(puppets[0]!.signals, [])
+    }),
+  )
+
+  it.effect("gives descendants a moment to end by themselves, then ends them and counts", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      const puppet = puppets[0]!
+      puppet.left = [
+        { pid: 1001, start: "1" },
+        { pid: 1002, start: "1" },
+      ]
+      puppet.end({ code: 0 })
+      yield* TestClock.adjust(90)
+      assert.strictEqual((yield* facts(supervisor, id)).state, "running")
+      assert.deepStrictEqual(puppet.signals, [])
+      yield* TestClock.adjust(60)
+      assert.include(puppet.signals, "SIGKILL")
+      puppet.left = []
+      yield* TestClock.adjust(50)
+      assert.deepStrictEqual((yield* facts(supervisor, id)).notes, ["2 descendants ended with it"])
+    }),
+  )
+
+  it.effect("says what escaped, and ends all the same", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      puppets[0]!.left = [{ pid: 1001, start: "1" }]
+      puppets[0]!.end({ code: 0 })
+      yield* TestClock.adjust(3000)
+      const { state, notes } = yield* facts(supervisor, id)
+      assert.strictEqual(state, "exited")
+      assert.deepStrictEqual(notes, ["could not be ended: pid 1001"])
+    }),
+  )
+
+  it.effect("answers terminate also when the kernel cannot end a process", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      const stopping = yield* Effect.forkChild(supervisor.terminate(id, 1000), { startImmediately: true })
+      yield* TestClock.adjust(6000)
+      assert.deepInclude(yield* Fiber.join(stopping), { state: "running", eof: false })
+      assert.isBelow(puppets[0]!.signals.length, 60)
+    }),
+  )
+
+  it.effect("does not wait for ever when it closes", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets, scope } = yield* stage
+      yield* supervisor.start(requestOf(["x"]))
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+      yield* TestClock.adjust(2900)
+      yield* Fiber.join(closing)
+      assert.include(puppets[0]!.signals, "SIGKILL")
+    }),
+  )
+
+  it.effect("keeps the newest ended processes and forgets older ones with their spools", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const ids: Array<ProcessId> = []
+      for (let index = 0; index <= KEPT; index++) {
+        ids.push(yield* supervisor.start(requestOf(["x"])))
+        puppets[index]!.end({ code: 0 })
+        yield* supervisor.ended(ids[index]!)
+      }
+      yield* TestClock.adjust(1)
+      assert.strictEqual((yield* supervisor.list()).length, KEPT)
+      assert.strictEqual((yield* Effect.flip(supervisor.ended(ids[0]!)))._tag, "PROCESS_NOT_FOUND")
+      assert.deepStrictEqual(puppets.map(({ isRemoved }) => isRemoved).filter(Boolean).length, 1)
+      assert.isTrue(puppets[0]!.isRemoved)
+    }),
+  )
+
+  it.effect("finds a text across the chunks it looks through", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      puppets[0]!.output = `${"a".repeat(65_534)}needle`
+      const request = { waitMs: 60_000, until: "needle", maxBytes: 100, view: "follow" as const }
+      const reading = yield* Effect.forkChild(supervisor.read(id, request), { startImmediately: true })
+      yield* TestClock.adjust(100)
+      assert.isDefined(reading.pollUnsafe())
+      const vain = yield* Effect.forkChild(supervisor.read(id, { ...request, cursor: "65535" }), { startImmediately: true })
+      yield* TestClock.adjust(100)
+      assert.isUndefined(vain.pollUnsafe())
+      yield* Fiber.interrupt(vain)
+    }),
+  )
+
+  it.effect("gives a child what profile and call allow, and refuses the rest", () =>
+    Effect.gen(function* () {
+      const { supervisor } = yield* stage
+      const profile = { name: "p", env: ["CI"] }
+      assert.deepStrictEqual(yield* supervisor.environment(profile, {}), { CI: "1" })
+      assert.strictEqual((yield* Effect.flip(supervisor.environment(profile, { TOKEN: "x" })))._tag, "POLICY_DENIED")
+    }),
+  )
+})

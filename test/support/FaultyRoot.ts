@@ -1,0 +1,61 @@
+/** A root folder whose n-th operation goes wrong, to show what a transaction leaves behind wherever it is hit. */
+import { Effect } from "effect"
+import { DiskFault, type Root } from "../../src/services/Disk.ts"
+
+export type Fault =
+  /** The operation is not done. */
+  | { readonly kind: "refuse"; readonly code: string }
+  /** It is done, and reported as failed. */
+  | { readonly kind: "do and refuse"; readonly code: string }
+  /** This and every later operation is not done. */
+  | { readonly kind: "refuse from then on"; readonly code: string }
+  | { readonly kind: "die" }
+  /** The fiber is interrupted just before it. */
+  | { readonly kind: "interrupt" }
+
+export interface FaultyRoot {
+  readonly root: Root
+  /** The operations so far, in order. */
+  readonly operations: ReadonlyArray<string>
+}
+
+/** Counts operations from 0; without a fault it only counts. */
+export const faultyRoot = (real: Root, position: number, fault?: Fault): FaultyRoot => {
+  const operations: Array<string> = []
+  const around = <A, E, R>(operation: string, path: string, run: Effect.Effect<A, E, R>): Effect.Effect<A, E | DiskFault, R> =>
+    Effect.suspend((): Effect.Effect<A, E | DiskFault, R> => {
+      const index = operations.push(`${operation} ${path}`) - 1
+      const failed = (code: string) => Effect.fail(new DiskFault({ operation, path, code }))
+      if (fault === undefined) return run
+      if (fault.kind === "refuse from then on") return index >= position ? failed(fault.code) : run
+      if (index !== position) return run
+      switch (fault.kind) {
+        case "refuse":
+          return failed(fault.code)
+        case "do and refuse":
+          return Effect.andThen(run, failed(fault.code))
+        case "die":
+          return Effect.die(new Error(`a defect in ${operation}`))
+        case "interrupt":
+          return Effect.withFiber((fiber) => {
+            fiber.interruptUnsafe()
+            return Effect.andThen(Effect.yieldNow, run)
+          })
+      }
+    })
+  const root: Root = {
+    path: real.path,
+    stat: (path) => around("stat", path, real.stat(path)),
+    list: (path) => around("list", path, real.list(path)),
+    readLink: (path) => around("read link", path, real.readLink(path)),
+    open: (path) => around("open", path, real.open(path)),
+    readFile: (path) => around("read", path, real.readFile(path)),
+    createFile: (path, bytes, mode) => around("create", path, real.createFile(path, bytes, mode)),
+    makeDirectory: (path) => around("make folder", path, real.makeDirectory(path)),
+    removeDirectory: (path) => around("remove folder", path, real.removeDirectory(path)),
+    rename: (from, to) => around("rename", to, real.rename(from, to)),
+    link: (from, to) => around("link", to, real.link(from, to)),
+    unlink: (path) => around("unlink", path, real.unlink(path)),
+  }
+  return { root, operations }
+}

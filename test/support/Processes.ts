@@ -1,0 +1,67 @@
+/** Real processes for tests: a supervisor on a temporary folder, and what the machine itself says about processes. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Layer, Schedule } from "effect"
+import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
+import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
+import { WorkspaceId } from "../../src/schema/Workspace.ts"
+import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
+
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true })),
+)
+
+/** The spawner of this machine with its spools in `folder`. */
+export const layerSpawner = (folder: string) => NodeProcesses.layer(folder).pipe(Layer.provide(NodeIdentity.layer))
+
+/** A supervisor of its own for each test. */
+export const layerSupervisor = Layer.unwrap(
+  Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))),
+)
+
+export const limits = { processes: 16, spool_bytes: 64_000_000, timeout_ms: 60_000 }
+
+export const requestOf = (argv: ReadonlyArray<string>, more: Partial<StartRequest> = {}): StartRequest => ({
+  workspaceId: WorkspaceId.make("app"),
+  cwd: { path: tmpdir(), shown: "." },
+  argv,
+  command: argv.join(" "),
+  env: {},
+  stdin: "closed",
+  access: "shared",
+  limits,
+  ...more,
+})
+
+/** Processes that live and have this text among their variables. */
+export const carriers = (variable: string): ReadonlyArray<number> =>
+  readdirSync("/proc").flatMap((name) => {
+    const pid = Number(name)
+    if (!Number.isSafeInteger(pid) || !contentOf(`/proc/${pid}/environ`).split("\0").includes(variable)) return []
+    return [pid]
+  })
+
+/** Children of this process that nobody took the exit of. */
+export const zombies = (): number =>
+  readdirSync("/proc").filter((name) => {
+    const [state, parent] = contentOf(`/proc/${name}/stat`).split(") ").at(-1)?.split(" ") ?? []
+    return state === "Z" && Number(parent) === process.pid
+  }).length
+
+export const contentOf = (path: string): string => {
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    return ""
+  }
+}
+
+/** Waits until a state is reached; fails when it is not within ten seconds. */
+export const until = (isReached: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => (isReached() ? Effect.void : Effect.fail("not yet"))).pipe(
+    Effect.retry(Schedule.spaced(10)),
+    Effect.timeout(10_000),
+    Effect.orDie,
+  )
