@@ -86,6 +86,7 @@ const isWrong = (sample) => sample.wrong !== undefined
  * warm-up only wrong results count.
  */
 const runJob = async (job, { rounds, quick }, servers, stage, clientOf) => {
+  job.prepare?.()
   const wanted = Math.min(rounds, job.rounds ?? rounds)
   const calls = quick ? Math.ceil(job.calls / 5) : job.calls
   const until = performance.now() + jobBudget
@@ -136,14 +137,12 @@ const run = async (options, stage) => {
   }
   const enforcement = await clientOf(servers[0])
     .then((client) => servers[0].enforcement(client))
-    .catch((error) => ({ unknown: error.message }))
+    .catch((error) => ({ exec: `nothing (${error.message})` }))
   for (const client of [...stage.clients]) await client.close()
 
   const correct = skipped.length === 0 && figures.every((job) => job.correct)
   console.log(table(figures))
-  console.log(
-    `\nThe ratio is CodeSpace over the floor, median of the rounds. Commands are confined like this: ${JSON.stringify(enforcement)}`,
-  )
+  console.log(`\nThe ratio is CodeSpace over the floor, median of the rounds.\nOf the commands CodeSpace says: ${enforcement.exec}.`)
   if (jobs.length < chosen.length) console.log("Memory is measured on Linux only (it is read from /proc).")
   if (skipped.length > 0) console.log(`No time was left for: ${skipped.join(", ")}.`)
   if (!correct) console.log("Not every result was right; see the table.")

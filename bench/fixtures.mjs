@@ -20,6 +20,7 @@ const makeTree = (work) => {
     if (hasNeedle) found.needle.push(path)
     fs.writeFileSync(join(work, path), body(n % 50, 30) + (hasNeedle ? `const ${needle} = 1\n` : ""))
   }
+  for (const paths of Object.values(found)) paths.sort()
   return found
 }
 
@@ -48,9 +49,17 @@ const makeEditable = (count) => {
   }
 }
 
-/** Makes everything under `work`. */
+const once = (make) => {
+  let made
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** Makes the files under `work`; the tree, which takes a second, when it is first asked for. */
 export const makeFixtures = (work) => ({
-  tree: makeTree(work),
+  tree: once(() => makeTree(work)),
   small: makeText(work, "small.txt", 100),
   read1k: makeText(work, "read-1k.txt", 1_024),
   read100k: makeText(work, "read-100k.txt", 102_400),

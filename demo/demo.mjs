@@ -6,6 +6,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { connect } from "./connection.mjs"
 import { Broken, makeNarrator } from "./narrator.mjs"
@@ -15,7 +16,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 const built = here("../dist/main.mjs")
 const limit = 20_000
 
-/** The temp folders and the server, and their end, however the demo ends. */
+/** The temp folders and the servers, and their end, however the demo ends. */
 const makeStage = () => {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "codespace-demo-")))
   const folder = join(root, "fruit-shop")
@@ -25,13 +26,17 @@ const makeStage = () => {
   const connections = []
   return {
     folder,
-    connect: async () => {
-      const connection = await connect({ main: built, folder, home })
+    connect: () => {
+      const connection = connect({ main: built, folder, home })
       connections.push(connection)
       return connection
     },
-    close: () => Promise.all(connections.map((connection) => connection.close())),
-    pids: () => connections.map((connection) => connection.pid),
+    /** Ends every server the polite way, so that it ends the commands it runs. Answers their pids. */
+    close: async () => {
+      const opened = (await Promise.allSettled(connections)).flatMap(({ value }) => (value === undefined ? [] : [value]))
+      await Promise.all(opened.map((connection) => connection.close()))
+      return opened.map((connection) => connection.pid)
+    },
     remove: () => rmSync(root, { recursive: true, force: true, maxRetries: 5 }),
   }
 }
@@ -44,39 +49,37 @@ const isAlive = (pid) => {
   }
 }
 
-const main = async () => {
-  if (!existsSync(built)) {
-    console.error("CodeSpace is not built yet: run npm ci first.")
-    process.exitCode = 2
-    return
-  }
+const perform = async (stage) => {
   const narrator = makeNarrator()
-  const stage = makeStage()
-  const stop = (why, code) => {
-    for (const pid of stage.pids().filter(isAlive)) process.kill(pid, "SIGKILL")
-    stage.remove()
-    console.error(why)
-    process.exit(code)
-  }
-  process.once("SIGINT", () => stop("Stopped.", 130))
-  process.once("SIGTERM", () => stop("Stopped.", 143))
-  setTimeout(() => stop(`NOT AS PROMISED: the demo did not end within ${limit / 1000} s.`, 1), limit).unref()
-
-  console.log("An agent fixes a bug in a small shop. CodeSpace does the work, and keeps the record.")
   const from = performance.now()
+  console.log("An agent fixes a bug in a small shop. CodeSpace does the work, and keeps the record.")
   try {
     await play({ narrator, folder: stage.folder, connection: await stage.connect(), reconnect: stage.connect })
-    await stage.close()
     narrator.step("The end.")
-    narrator.check(!stage.pids().some(isAlive), "No server is left running.")
-    console.log(`\nEverything was as promised (${((performance.now() - from) / 1000).toFixed(1)} s).`)
+    narrator.check(!(await stage.close()).some(isAlive), "No server is left running.")
+    return { code: 0, words: `Everything was as promised (${((performance.now() - from) / 1000).toFixed(1)} s).` }
   } catch (error) {
-    console.error(`\nNOT AS PROMISED: ${error instanceof Broken ? error.message : (error.stack ?? error)}`)
-    process.exitCode = 1
-  } finally {
-    await stage.close()
-    stage.remove()
+    return { code: 1, words: `NOT AS PROMISED: ${error instanceof Broken ? error.message : (error.stack ?? error)}` }
   }
 }
 
-await main()
+/** What ends the demo before its time: a signal, or the limit. */
+const stopped = () =>
+  new Promise((resolve) => {
+    process.once("SIGINT", () => resolve({ code: 130, words: "Stopped." }))
+    process.once("SIGTERM", () => resolve({ code: 143, words: "Stopped." }))
+    setTimeout(() => resolve({ code: 1, words: `NOT AS PROMISED: the demo did not end within ${limit / 1000} s.` }), limit).unref()
+  })
+
+if (!existsSync(built)) {
+  console.error("CodeSpace is not built yet: run npm ci first.")
+  process.exit(2)
+}
+const stage = makeStage()
+const end = await Promise.race([perform(stage), stopped()])
+// A server that does not end now ends when this program does: its stdin closes.
+await Promise.race([stage.close(), sleep(5_000)])
+stage.remove()
+if (end.code === 0) console.log(`\n${end.words}`)
+else console.error(`\n${end.words}`)
+process.exit(end.code)

@@ -171,7 +171,7 @@ const lostConnection = async ({ step, agent, codespace, world, check, done, work
   if (state === "done" || state === "never recorded") {
     const result = done(again, "repeating the call")
     codespace(`${result.status}, ${result.operation_id}.`)
-    check(state !== "done" || result.operation_id === status.data.operation_id, "It is the same operation: nothing ran a second time.")
+    if (state === "done") check(result.operation_id === status.data.operation_id, "It is the same operation: nothing ran a second time.")
   } else {
     codespace(`No. ${again.refusal?.code}: ${again.refusal?.message}`)
     check(again.refusal !== undefined && both() === "false false", "An undone call stays undone under its old name.")

@@ -1,9 +1,9 @@
 /**
- * Bundles the program. `dist/main.mjs` is a few lines that any Node can read: it checks the version, turns V8's compile
- * cache on and loads `dist/codespace.mjs`, the program in one file. They are two files because the cache only serves a
- * file that is loaded after it was turned on.
+ * Bundles the program into dist/. `main.mjs` is a few lines that any Node can read: it checks the version, turns V8's
+ * compile cache on and loads the program. That is a file for the start and some for what is loaded when it is first
+ * needed: a file costs its time even where nothing of it runs, and the cache only serves files loaded after it was on.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
@@ -19,20 +19,25 @@ const put = (name, content, mode) => {
   renameSync(`${target}.${process.pid}`, target)
 }
 
+// Node 24 reads the sources as they are.
+const { listTools } = await import("../src/mcp/Tools.ts")
+
 const { outputFiles } = await build({
   absWorkingDir: root,
-  entryPoints: ["src/main.ts"],
-  outfile: "dist/codespace.mjs",
+  entryPoints: { codespace: "src/main.ts" },
+  outdir: "dist",
+  outExtension: { ".js": ".mjs" },
+  chunkNames: "[name]-[hash]",
   bundle: true,
+  splitting: true,
   platform: "node",
   format: "esm",
   target: "node22",
   minify: true,
-  legalComments: "linked",
   external: ["@vscode/ripgrep"],
   // The module form of a package, where it has both: its other form may hide what it requires.
   mainFields: ["module", "main"],
-  define: { CODESPACE_VERSION: JSON.stringify(version) },
+  define: { CODESPACE_VERSION: JSON.stringify(version), CODESPACE_TOOLS: JSON.stringify(listTools()) },
   // CommonJS dependencies ask for `require`.
   banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
   logLevel: "warning",
@@ -40,6 +45,7 @@ const { outputFiles } = await build({
 })
 
 mkdirSync(`${root}/dist`, { recursive: true })
+const written = new Set(["main.mjs", ...outputFiles.map(({ path }) => basename(path))])
 for (const { contents, path } of outputFiles) put(basename(path), contents, 0o644)
 
 const [major, minor] = wanted.split(".")
@@ -57,3 +63,6 @@ await import("./codespace.mjs")
 `,
   0o755,
 )
+
+// What an earlier build left behind goes last, when nothing refers to it any more.
+for (const name of readdirSync(`${root}/dist`)) if (!written.has(name)) rmSync(`${root}/dist/${name}`)

@@ -2,9 +2,8 @@
  * Writes docs/tools.md from the tool table. With --check it writes nothing and exits 1 when the page is stale.
  */
 import { readFileSync, writeFileSync } from "node:fs"
-import { Effect } from "effect"
-import type { ToolRow } from "../src/mcp/ToolRow.ts"
-import { entries, rowsOf } from "../src/mcp/Tools.ts"
+import type { ListedTool } from "../src/mcp/ToolList.ts"
+import { listTools } from "../src/mcp/Tools.ts"
 
 interface Property {
   readonly type?: string
@@ -46,7 +45,7 @@ const table = (schema: Property): string =>
     ),
   ].join("\n")
 
-const hintsOf = ({ hints }: ToolRow): string =>
+const hintsOf = ({ hints }: ListedTool): string =>
   [
     hints.readOnlyHint ? "changes nothing" : hints.destructiveHint ? "changes things" : "adds things",
     hints.idempotentHint ? "repeating it changes nothing more" : "",
@@ -55,7 +54,7 @@ const hintsOf = ({ hints }: ToolRow): string =>
     .filter(Boolean)
     .join(", ")
 
-const section = (row: ToolRow): string =>
+const section = (row: ListedTool): string =>
   [
     `## ${row.name}`,
     row.description,
@@ -69,7 +68,7 @@ const section = (row: ToolRow): string =>
 const text = [
   "# Tools",
   "This page is made from the tool table by `npm run docs`. Every refusal a call can get is listed in [refusals.md](refusals.md).",
-  ...rowsOf(entries, Effect.die(new Error("nothing is called here"))).map(section),
+  ...listTools().map(section),
   "",
 ].join("\n\n")
 

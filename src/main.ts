@@ -4,18 +4,19 @@
  */
 import { randomBytes } from "node:crypto"
 import { parseArgs } from "node:util"
-import { Cause, Context, Effect, Exit, Layer, Option, Schema } from "effect"
-import { layerControl, onDemand } from "./layers/App.ts"
+import { Cause, Context, Effect, Exit, Layer, Option, Schema, Scope, Semaphore } from "effect"
 import * as ConfigFile from "./layers/ConfigFile.ts"
 import * as Observability from "./layers/Observability.ts"
-import { welcome } from "./mcp/ClientSetup.ts"
 import { makeTable } from "./mcp/Server.ts"
 import { claimStdout, runStdio } from "./mcp/Stdio.ts"
-import { offered, rowsOf, workspaceTools } from "./mcp/Tools.ts"
+import { type ListedTool, offered, rowsOf } from "./mcp/ToolList.ts"
+import { StoreUnavailable } from "./schema/Operation.ts"
 import { AppConfig } from "./services/AppConfig.ts"
-import { Callers } from "./services/Callers.ts"
+import type { Callers } from "./services/Callers.ts"
 
+// Written in by the build; the sources run without it.
 declare const CODESPACE_VERSION: string | undefined
+declare const CODESPACE_TOOLS: ReadonlyArray<ListedTool> | undefined
 
 const version = typeof CODESPACE_VERSION === "undefined" ? "development" : CODESPACE_VERSION
 
@@ -79,20 +80,52 @@ const parse = (argv: ReadonlyArray<string>): Effect.Effect<Asked, UsageError> =>
     catch: (cause) => new UsageError({ message: cause instanceof Error ? cause.message : String(cause) }),
   })
 
-/** The configuration, the control side on demand, and the table of its tools. */
+/** The configuration, the table of its tools, and the control side on demand. */
 const prepare = Effect.fnUntraced(function* (asked: Asked) {
   const configured = ConfigFile.layer({ folders: asked.folders, ...(asked.config === undefined ? {} : { config: asked.config }) })
   const config = Context.get(yield* Layer.build(configured), AppConfig)
-  const control = yield* onDemand(layerControl(workspaceTools, config))
+  const control = yield* onDemand(buildControl(config))
   const context = yield* Effect.context<never>()
   const table = makeTable({
-    rows: rowsOf(offered(config), control),
+    rows: rowsOf(offered(yield* toolList, config), (name, args) => Effect.flatMap(control, ({ call }) => call(name, args))),
     run: (call, signal) => Effect.runPromiseExitWith(context)(call, { signal }),
     instructions,
     version,
     log,
   })
   return { config, control, table }
+})
+
+const toolList = Effect.promise(async () =>
+  typeof CODESPACE_TOOLS === "undefined" ? (await import("./mcp/Tools.ts")).listTools() : CODESPACE_TOOLS,
+)
+
+/** Loads and builds all that performs calls. A client that only lists tools never waits for it. */
+const buildControl = Effect.fnUntraced(function* (config: AppConfig["Service"]) {
+  const [app, tools, { Callers }] = yield* Effect.promise(() =>
+    Promise.all([import("./layers/App.ts"), import("./mcp/Tools.ts"), import("./services/Callers.ts")]),
+  )
+  const services = yield* Layer.build(app.layerControl(tools.workspaceTools, config))
+  return { call: tools.callOn(services), callers: Context.get(services, Callers) }
+})
+
+/**
+ * Builds something when it is first asked for and keeps it until the scope ends. A failure is not kept: a store that was
+ * locked or full is tried again by the next call.
+ */
+const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: string }>(build: Effect.Effect<A, E, Scope.Scope>) {
+  const scope = yield* Effect.scope
+  const building = yield* Semaphore.make(1)
+  const kept: { value?: A } = {}
+  const once = Effect.suspend(() =>
+    kept.value !== undefined
+      ? Effect.succeed(kept.value)
+      : Scope.provide(build, scope).pipe(
+          Effect.tap((value) => Effect.sync(() => Object.assign(kept, { value }))),
+          Effect.mapError((error) => new StoreUnavailable({ cause: error.message })),
+        ),
+  )
+  return Effect.suspend(() => (kept.value !== undefined ? Effect.succeed(kept.value) : building.withPermits(1)(once)))
 })
 
 const mcp = Effect.fnUntraced(function* (asked: Asked) {
@@ -103,9 +136,9 @@ const mcp = Effect.fnUntraced(function* (asked: Asked) {
 
 const serve = Effect.fnUntraced(function* (asked: Asked) {
   const { config, control, table } = yield* prepare(asked)
-  const callers = Context.get(yield* control, Callers)
+  const { callers } = yield* control
   const token = yield* ownersToken(callers, asked.newToken)
-  const http = yield* Effect.promise(() => import("./mcp/Http.ts"))
+  const [http, { welcome }] = yield* Effect.promise(() => Promise.all([import("./mcp/Http.ts"), import("./mcp/ClientSetup.ts")]))
   const server = yield* Layer.build(
     http.layer({
       ...config.http,

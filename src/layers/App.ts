@@ -2,10 +2,9 @@
  * The two graphs, and the adapters they stand on. The workspace side is built below the records' followers, so that at
  * shutdown processes end first, then their ends are recorded, then the store closes.
  */
-import { type Context, Effect, Layer, Semaphore } from "effect"
+import { Layer } from "effect"
 import { Handlers, type WorkspaceTool } from "../runner/Handlers.ts"
 import * as InProcess from "../runner/InProcess.ts"
-import { StoreUnavailable } from "../schema/Operation.ts"
 import { AppConfig, type WorkspaceSettings } from "../services/AppConfig.ts"
 import { Callers } from "../services/Callers.ts"
 import { Endings } from "../services/Endings.ts"
@@ -24,9 +23,6 @@ import * as NodeIdentity from "./NodeIdentity.ts"
 import * as NodeProcesses from "./NodeProcesses.ts"
 import * as Ripgrep from "./Ripgrep.ts"
 import * as Sqlite from "./Sqlite.ts"
-
-/** What the edges use of the control side. */
-export type ControlServices = Operations | Store | AppConfig | LeaseManager | Callers
 
 /** Everything about one workspace, on top of what all workspaces share. */
 const layerWorkspace = (settings: WorkspaceSettings) =>
@@ -58,22 +54,3 @@ export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppCon
     Layer.provideMerge(layerRecords(`${config.stateFolder}/codespace.sqlite`)),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )
-
-/**
- * Builds a layer when it is first asked for and keeps it until the scope ends. A failure is not kept: a store that was
- * locked or full is tried again by the next call.
- */
-export const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: string }>(layer: Layer.Layer<A, E>) {
-  const scope = yield* Effect.scope
-  const building = yield* Semaphore.make(1)
-  const built: { context?: Context.Context<A> } = {}
-  const build = Effect.suspend(() =>
-    built.context
-      ? Effect.succeed(built.context)
-      : Layer.buildWithScope(layer, scope).pipe(
-          Effect.tap((context) => Effect.sync(() => Object.assign(built, { context }))),
-          Effect.mapError((error) => new StoreUnavailable({ cause: error.message })),
-        ),
-  )
-  return Effect.suspend(() => (built.context ? Effect.succeed(built.context) : building.withPermits(1)(build)))
-})

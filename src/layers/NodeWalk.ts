@@ -148,7 +148,14 @@ export const walkByNames = (real: string): Walk => {
   }
 }
 
-export const namesOf = (path: ConfinedPath): Array<string> => (path === "" ? [] : path.split("/"))
+/** The components of a path in normal form; one that is not in it never reaches the system. */
+export const namesOf = (path: ConfinedPath): Array<string> => {
+  if (path === "") return []
+  if (notNormal.test(path)) throw errno("EINVAL")
+  return path.split("/")
+}
+
+const notNormal = /(?:^|\/)\.{0,2}(?:\/|$)|\0/u
 
 export const kindOf = (stats: fs.Stats | fs.Dirent): Entry["kind"] =>
   stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "symlink" : "special"

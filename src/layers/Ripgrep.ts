@@ -12,7 +12,7 @@ import { InvalidArguments, RunnerUnavailable } from "../schema/Operation.ts"
 import { ConfinedPath } from "../schema/Workspace.ts"
 import * as PlainSearch from "../services/PlainSearch.ts"
 import { type FoundFile, type FoundLine, type SearchRequest, TextSearch, wholeLine } from "../services/TextSearch.ts"
-import type { Unreadable } from "../services/TreeWalk.ts"
+import type { Unreadable } from "../services/Unreadable.ts"
 
 export const layer = Layer.effect(
   TextSearch,
@@ -29,8 +29,8 @@ export const layer = Layer.effect(
 ).pipe(Layer.provide(PlainSearch.layer))
 
 /** The program for this machine, when the package has one. */
-const locate = Effect.tryPromise(() => import("@vscode/ripgrep")).pipe(
-  Effect.map(({ rgPath }) => (existsSync(rgPath) ? rgPath : undefined)),
+const locate = Effect.tryPromise(async () => (await import("@vscode/ripgrep")).rgPath).pipe(
+  Effect.map((path) => (existsSync(path) ? path : undefined)),
   Effect.catch((error) => Effect.as(Effect.logWarning("ripgrep is not here, searching without it", error.cause), undefined)),
 )
 
@@ -90,7 +90,8 @@ const endOf = (code: number | null, signal: string | null, problems: string) => 
     else if (line.trim() !== "") others.push(line)
   }
   if (code === null) return Effect.fail(new RunnerUnavailable({ cause: `ripgrep was ended by ${signal}` }))
-  if (code === 2 && others.length > 0) return Effect.fail(new InvalidArguments({ problems: [`pattern: ${others.join("\n")}`] }))
+  if (code === 2 && others.length > 0)
+    return Effect.fail(new InvalidArguments({ problems: [`pattern: ${others.join("\n").slice(0, 2000)}`] }))
   return Effect.succeed(unreadable.slice(0, 100))
 }
 

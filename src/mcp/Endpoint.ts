@@ -5,11 +5,11 @@
  * client that drops it cancels the call.
  */
 import {
+  classifyInboundRequest,
   createMcpHandler,
   InMemoryServerEventBus,
   isInitializeRequest,
   isJsonContentType,
-  isLegacyRequest,
   type McpHttpHandler,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from "@modelcontextprotocol/server"
@@ -50,16 +50,38 @@ export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOption
 
   const answer = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     const authority = yield* authorityOf(request)
-    if (request.method !== "POST") return yield* withoutBody(sessions, authority, request)
+    if (request.method !== "POST") return yield* withoutBody(sessions, { request, authority })
     const body = yield* readBody(request)
-    const web = toWeb(request)
-    if (yield* Effect.promise(() => isLegacyRequest(web, body))) return yield* inSession(sessions, table, authority, request, body)
+    if (isPlain(request, body) || isLegacy(request, body)) return yield* inSession(sessions, table, { request, authority, body })
     const handler = stateless(request.headers["mcp-name"])
     return yield* respond(request, (sent) => handler.fetch(sent, { authInfo: toAuthInfo(authority), parsedBody: body }))
   })
   return (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Rejected, never, Scope.Scope> =>
     Effect.catch(answer(request), Effect.succeed)
 })
+
+/** A request that has passed the door. */
+interface Asked {
+  readonly request: HttpServerRequest.HttpServerRequest
+  readonly authority: Authority
+  readonly body?: unknown
+}
+
+/** A plain call under a header of the 2025 era, or none, needs no closer look. */
+const isPlain = (request: HttpServerRequest.HttpServerRequest, body: unknown): boolean =>
+  plainCall(body) !== undefined && isOrdinary(request)
+
+const isLegacy = ({ headers }: HttpServerRequest.HttpServerRequest, body: unknown): boolean => {
+  const inbound = {
+    httpMethod: "POST",
+    protocolVersionHeader: headers["mcp-protocol-version"],
+    mcpMethodHeader: headers["mcp-method"],
+    mcpNameHeader: headers["mcp-name"],
+    body,
+  }
+  // The SDK tells absent headers by their value, though its type wants the keys absent.
+  return classifyInboundRequest(inbound as Parameters<typeof classifyInboundRequest>[0]).kind === "legacy"
+}
 
 /**
  * The 2026 era: one handler sends nothing before the result, so that errors get their own status; the other one opens a
@@ -85,14 +107,10 @@ const statelessHandlers = Effect.fnUntraced(function* ({ table, log }: EndpointO
 })
 
 /** GET opens the server's stream of a session or resumes another one, DELETE ends the session. */
-const withoutBody = Effect.fnUntraced(function* (
-  sessions: Sessions,
-  authority: Authority,
-  request: HttpServerRequest.HttpServerRequest,
-): Effect.fn.Return<Rejected, Rejected, Scope.Scope> {
-  const session = yield* sessionOf(sessions, authority, request)
-  if (session !== undefined && (request.method === "GET" || request.method === "DELETE"))
-    return yield* inUse(sessions, session, authority, request)
+const withoutBody = Effect.fnUntraced(function* (sessions: Sessions, asked: Asked): Effect.fn.Return<Rejected, Rejected, Scope.Scope> {
+  const { request } = asked
+  const session = yield* sessionOf(sessions, asked)
+  if (session !== undefined && (request.method === "GET" || request.method === "DELETE")) return yield* inUse(sessions, session, asked)
   if (request.headers["mcp-protocol-version"] === modern || (request.method !== "GET" && request.method !== "DELETE"))
     return rejection(405, -32000, "Method not allowed", { allow: session === undefined ? "POST" : "GET, POST, DELETE" })
   return rejection(400, -32000, "Mcp-Session-Id is required")
@@ -104,26 +122,21 @@ const modern = "2026-07-28"
 const inSession = Effect.fnUntraced(function* (
   sessions: Sessions,
   table: ToolTable,
-  authority: Authority,
-  request: HttpServerRequest.HttpServerRequest,
-  body: unknown,
+  asked: Asked,
 ): Effect.fn.Return<Rejected, Rejected, Scope.Scope> {
-  const known = yield* sessionOf(sessions, authority, request)
+  const { authority, body } = asked
+  const known = yield* sessionOf(sessions, asked)
   if (known !== undefined) {
-    const short = yield* shortcut(sessions, table, known, authority, request, body)
-    return short ?? (yield* inUse(sessions, known, authority, request, body))
+    const short = yield* shortcut(sessions, table, known, asked)
+    return short ?? (yield* inUse(sessions, known, asked))
   }
   if (!isInitializeRequest(body)) return rejection(400, -32000, "Mcp-Session-Id is required")
   const opened = yield* Effect.promise(() => sessions.open(authority, body.params.clientInfo))
   if (opened === undefined) return rejection(503, -32000, "every session is in use; try again later", { "retry-after": "5" })
-  return yield* inUse(sessions, opened, authority, request, body)
+  return yield* inUse(sessions, opened, asked)
 })
 
-const sessionOf = (
-  sessions: Sessions,
-  authority: Authority,
-  request: HttpServerRequest.HttpServerRequest,
-): Effect.Effect<Session | undefined, Rejected> => {
+const sessionOf = (sessions: Sessions, { request, authority }: Asked): Effect.Effect<Session | undefined, Rejected> => {
   const id = request.headers["mcp-session-id"]
   if (id === undefined) return Effect.succeed(undefined)
   const session = sessions.find(id, authority.name)
@@ -132,13 +145,7 @@ const sessionOf = (
 }
 
 /** Lets the SDK serve a request of a session, which counts as in use until the response has been sent. */
-const inUse = Effect.fnUntraced(function* (
-  sessions: Sessions,
-  session: Session,
-  authority: Authority,
-  request: HttpServerRequest.HttpServerRequest,
-  body?: unknown,
-) {
+const inUse = Effect.fnUntraced(function* (sessions: Sessions, session: Session, { request, authority, body }: Asked) {
   yield* held(sessions, session)
   // The authority is the request's: the caller's workspaces may have changed since the session was opened.
   const options = { authInfo: toAuthInfo(authority), ...(body === undefined ? {} : { parsedBody: body }) }
@@ -154,19 +161,11 @@ const held = (sessions: Sessions, session: Session): Effect.Effect<void, never, 
   )
 
 /** A plain call of a tool that does not wait is answered with plain JSON; its cancellation ends it. */
-const shortcut = Effect.fnUntraced(function* (
-  sessions: Sessions,
-  table: ToolTable,
-  session: Session,
-  authority: Authority,
-  request: HttpServerRequest.HttpServerRequest,
-  body: unknown,
-) {
+const shortcut = Effect.fnUntraced(function* (sessions: Sessions, table: ToolTable, session: Session, { request, authority, body }: Asked) {
   const id = cancelled(body)
   if (id !== undefined && session.calls.cancel(id)) return HttpServerResponse.empty({ status: 202 })
-  const call = plainCall(body)
+  const call = isOrdinary(request) ? plainCall(body) : undefined
   if (call === undefined || table.waits(call.params.name) || call.params._meta?.progressToken !== undefined) return undefined
-  if (!isOrdinary(request)) return undefined
   yield* held(sessions, session)
   const context = { authority, client: session.client, notify: () => Promise.resolve() }
   const answer = yield* Effect.promise(() => session.calls.answer(call, context))

@@ -1,7 +1,7 @@
 /**
  * JSON-RPC over a pair of streams, one message a line. Reading takes time linear in the bytes; an oversized or malformed
  * line is refused and the next one served; writes keep their order and wait for the reader. When the input ends, requests
- * already read get a short grace to be answered, so that a pipe of requests gets its answers; when the reader is gone,
+ * already read get a short grace for their answers, so that a pipe of requests gets them; when the reader is gone,
  * the connection closes at once.
  */
 import type { Readable, Writable } from "node:stream"
@@ -53,7 +53,7 @@ export class LineTransport implements Transport {
     this.#input = options.input
     this.#output = options.output
     this.#limit = options.limit ?? 16 * 1024 * 1024
-    this.#grace = options.grace ?? 300
+    this.#grace = options.grace ?? 500
   }
 
   async start(): Promise<void> {
@@ -92,8 +92,13 @@ export class LineTransport implements Transport {
   readonly #onEnd = (): void => {
     if (this.reason !== undefined || this.#ending !== undefined) return
     this.#take(Buffer.alloc(0), true)
-    if (this.#unanswered.size === 0) this.#close("input ended")
-    else this.#ending = setTimeout(() => this.#close("input ended"), this.#grace)
+    this.#ending = setTimeout(() => this.#close("input ended"), this.#grace)
+    this.#closeWhenDone()
+  }
+
+  /** After the end of the input: nothing is left to be answered or to be written. */
+  #closeWhenDone(): void {
+    if (this.#ending !== undefined && this.#unanswered.size === 0 && this.#waiting.length === 0) this.#close("input ended")
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -148,7 +153,7 @@ export class LineTransport implements Transport {
 
   #settle(id: unknown): void {
     this.#unanswered.delete(id)
-    if (this.#ending !== undefined && this.#unanswered.size === 0) setImmediate(() => this.#close("input ended"))
+    this.#closeWhenDone()
   }
 
   #refuse(id: string | number | null, code: number, message: string): void {
@@ -169,6 +174,7 @@ export class LineTransport implements Transport {
       this.#stalled = !this.#output.write(next.text)
       next.written()
     }
+    this.#closeWhenDone()
   }
 }
 

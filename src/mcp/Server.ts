@@ -76,7 +76,7 @@ export const makeTable = (options: TableOptions): ToolTable => {
       Caller,
       callerOf(context, _meta?.progressToken),
     )
-    return settle(row, await options.run(effect, context.signal))
+    return settle(row, await options.run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
   }
 
   const factory: McpServerFactory = ({ era }) => {
@@ -127,7 +127,7 @@ const listed = (rows: ReadonlyArray<ToolRow>): ListToolsResult["tools"] =>
       description: row.description,
       inputSchema: row.input as ListToolsResult["tools"][number]["inputSchema"],
       outputSchema: row.output as NonNullable<ListToolsResult["tools"][number]["outputSchema"]>,
-      annotations: { title: row.title, ...row.hints },
+      annotations: row.hints,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 

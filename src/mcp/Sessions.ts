@@ -104,20 +104,23 @@ export class Sessions {
   /** Ends the sessions that have been idle for too long. */
   sweep(): void {
     const oldest = this.#now() - this.#limits.idle
-    for (const session of this.#sessions.values()) if (session.open === 0 && session.seen <= oldest) void session.transport.close()
+    for (const session of this.#sessions.values()) if (session.open === 0 && session.seen <= oldest) this.#end(session)
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#sessions.values()].map((session) => session.transport.close()))
   }
 
-  /** A client that lost its session starts a new one; so the one unused for longest gives way. */
+  #end(session: Session): void {
+    this.#sessions.delete(session.id)
+    void session.transport.close()
+  }
+
+  /** A client that lost its session starts a new one; so those unused for longest give way. */
   #makeRoom(): boolean {
-    if (this.#sessions.size < this.#limits.count) return true
-    const idle = [...this.#sessions.values()].filter((session) => session.open === 0)
-    const oldest = idle.reduce<Session | undefined>((a, b) => (a === undefined || b.seen < a.seen ? b : a), undefined)
-    void oldest?.transport.close()
-    return oldest !== undefined
+    const idle = [...this.#sessions.values()].filter((session) => session.open === 0).sort((a, b) => a.seen - b.seen)
+    for (const session of idle.slice(0, Math.max(0, this.#sessions.size - this.#limits.count + 1))) this.#end(session)
+    return this.#sessions.size < this.#limits.count
   }
 }
 

@@ -44,7 +44,8 @@ export const runStdio = Effect.fn("Stdio.run")(function* (options: StdioOptions)
 
 /**
  * Takes file descriptor 1 for the protocol until the scope ends: `process.stdout` writes to stderr from here on, and a
- * vanished reader ends the stream instead of the process.
+ * vanished reader ends the stream instead of the process. What has been written reaches a reader that reads before the
+ * scope has ended, which waits a second for it at most.
  */
 export const claimStdout: Effect.Effect<Writable, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -55,19 +56,29 @@ export const claimStdout: Effect.Effect<Writable, never, Scope.Scope> = Effect.m
         highWaterMark: 1024 * 1024,
         write: (chunk, _encoding, done) => void write(chunk, done),
       })
-      const onError = (error: Error) => wire.destroy(error)
-      process.stdout.on("error", onError)
+      // The listener stays: what was written last may still fail.
+      process.stdout.on("error", (error) => wire.destroy(error))
       process.stdout.write = process.stderr.write.bind(process.stderr)
       return { wire, original }
     }),
-    // The error listener stays: what was written last may still fail.
-    ({ original }) =>
-      Effect.sync(() => {
-        process.stdout.write = original
-      }),
+    ({ wire, original }) =>
+      Effect.andThen(
+        flushed(wire),
+        Effect.sync(() => {
+          process.stdout.write = original
+        }),
+      ),
   ),
   ({ wire }) => wire,
 )
+
+const flushed = (wire: Writable): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const done = () => resume(Effect.void)
+    setTimeout(done, 1_000).unref()
+    wire.on("error", done).on("close", done).end(done)
+    if (wire.destroyed) done()
+  })
 
 /** The transport's end, after everything the SDK does about it. */
 const closed = (transport: LineTransport): Effect.Effect<StopReason> =>
@@ -80,12 +91,9 @@ const closed = (transport: LineTransport): Effect.Effect<StopReason> =>
     if (transport.reason !== undefined) resume(Effect.succeed(transport.reason))
   })
 
+/** The listeners stay: a second signal, as impatient clients send it, must not cut the closing short. */
 const signalled: Effect.Effect<StopReason> = Effect.callback((resume) => {
-  const onSignal = () => resume(Effect.succeed("signal" as const))
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, onSignal)
-  return Effect.sync(() => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.off(signal, onSignal)
-  })
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resume(Effect.succeed("signal")))
 })
 
 /** A parent can die while someone else still holds the other end of the pipe; then no end of input ever comes. */

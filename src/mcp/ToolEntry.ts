@@ -2,7 +2,7 @@
  * How a tool is written down: one value with its schemas, its hints, what the gate must know and how it is performed.
  * From a list of these come the edges' rows, the gate's facts and the workspace's handlers; nothing branches on a name.
  */
-import { Effect, identity, Result, Schema } from "effect"
+import { Context, Effect, Result, Schema } from "effect"
 import * as Tool from "effect/ai/Tool"
 import type { WorkspaceServices, WorkspaceTool } from "../runner/Handlers.ts"
 import type { LeaseRequest } from "../schema/Lease.ts"
@@ -14,12 +14,11 @@ import { Caller } from "../services/Caller.ts"
 import { type GatedTool, Operations } from "../services/Operations.ts"
 import type { Reply } from "../services/Runner.ts"
 import { problemsOf } from "./Problems.ts"
+import type { ToolSet } from "./ToolList.ts"
 import type { Answer } from "./ToolRow.ts"
 
 type ParametersSchema = Schema.Struct<Schema.Struct.Fields> & { readonly DecodingServices: never; readonly EncodingServices: never }
 type ResultSchema = Schema.Top & { readonly DecodingServices: never; readonly EncodingServices: never }
-
-export type ToolSet = "files" | "patch" | "process"
 
 /** What every tool says about itself to a client. */
 interface Described<P extends ParametersSchema, S extends ResultSchema> {
@@ -44,12 +43,13 @@ export interface WorkspaceEntry<P extends ParametersSchema, S extends ResultSche
   readonly names: (input: P["Type"]) => { readonly workspace: string } | { readonly process: string }
   readonly touches?: (input: P["Type"], workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
   readonly lease?: (input: P["Type"], touches: Touches) => LeaseRequest | undefined
-  readonly handler: (input: P["Type"], operationId: string | undefined) => Effect.Effect<Reply, Refusal, WorkspaceServices>
+  /** Made once for each workspace, with the services of that workspace. */
+  readonly handler: Effect.Effect<(input: P["Type"]) => Effect.Effect<Reply, Refusal>, never, WorkspaceServices>
 }
 
 /** A tool that asks the control side only. */
 export interface ControlEntry<P extends ParametersSchema, S extends ResultSchema, R> extends Described<P, S> {
-  readonly answer: (input: P["Type"]) => Effect.Effect<S["Type"], Refusal, R>
+  readonly answer: (input: P["Type"]) => Effect.Effect<S["Type"], Refusal, R | Caller>
 }
 
 /** A tool with its types closed over: the value, how an edge calls it, and its handler if it acts in a workspace. */
@@ -57,7 +57,8 @@ export interface ToolEntry<out R> {
   readonly tool: Tool.Any
   readonly set: ToolSet | undefined
   readonly waits: boolean
-  readonly call: (args: unknown) => Effect.Effect<Answer, Refusal, R | Caller>
+  /** How an edge calls it, on this control side. */
+  readonly bind: (services: Context.Context<R>) => (args: unknown) => Effect.Effect<Answer, Refusal, Caller>
   /** The text beside a structured result. */
   readonly text: (result: Schema.JsonObject) => string
   readonly workspaceTool?: WorkspaceTool
@@ -96,18 +97,24 @@ export const workspaceTool = <P extends ParametersSchema, S extends ResultSchema
     tool: toolOf(entry),
     set: entry.set,
     waits: entry.waits ?? false,
-    call: (args) =>
-      decode(args).pipe(
-        Effect.flatMap((input) => Operations.use((operations) => operations.run(gated, input as P["Type"] & Schema.JsonObject))),
-        Effect.map((reply) => ({
-          result: reply.result,
-          text: text(reply.result),
-          ...(reply.image === undefined ? {} : { image: reply.image }),
-        })),
-        entry.waits === true ? reportingProgress : identity,
-      ),
+    bind: (services) => {
+      const operations = Context.get(services, Operations)
+      const call = (args: unknown) =>
+        decode(args).pipe(
+          Effect.flatMap((input) => operations.run(gated, input as P["Type"] & Schema.JsonObject)),
+          Effect.map((reply) => ({
+            result: reply.result,
+            text: text(reply.result),
+            ...(reply.image === undefined ? {} : { image: reply.image }),
+          })),
+        )
+      return entry.waits === true ? (args) => reportingProgress(call(args)) : call
+    },
     text,
-    workspaceTool: { name: entry.name, handler: (request) => entry.handler(request.input as P["Type"], request.operationId) },
+    workspaceTool: {
+      name: entry.name,
+      handler: Effect.map(entry.handler, (handle) => (request) => handle(request.input as P["Type"])),
+    },
   }
 }
 
@@ -121,10 +128,11 @@ export const controlTool = <P extends ParametersSchema, S extends ResultSchema, 
     tool: toolOf(entry),
     set: entry.set,
     waits: entry.waits ?? false,
-    call: (args) =>
+    bind: (services) => (args) =>
       decode(args).pipe(
         Effect.flatMap(entry.answer),
         Effect.map((result) => ({ result: result as Schema.JsonObject, text: entry.text(result) })),
+        Effect.provideContext(services),
       ),
     text: (result) => entry.text(result as S["Type"]),
   }

@@ -1,18 +1,16 @@
 /**
- * The list of tools, and what is made of it: rows for the edges, handlers for the workspace side. A new tool is one
- * entry in its subject's file and its name here.
+ * The tools, and what is made of them: the list that clients get, calls for the edges, handlers for the workspace side. A
+ * new tool is one entry in its subject's file and its name here.
  */
 import { Context, Effect, Option, Schema } from "effect"
 import * as Tool from "effect/ai/Tool"
 import type { WorkspaceTool } from "../runner/Handlers.ts"
-import type { StorageFull, StoreUnavailable } from "../schema/Operation.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
-import type { Caller } from "../services/Caller.ts"
 import type { LeaseManager } from "../services/LeaseManager.ts"
 import type { Operations } from "../services/Operations.ts"
 import type { Store } from "../services/Store.ts"
 import type { ToolEntry } from "./ToolEntry.ts"
-import type { ToolRow } from "./ToolRow.ts"
+import type { CallTool, ListedTool } from "./ToolList.ts"
 import { find, read, search } from "./tools/files.ts"
 import { operationStatus } from "./tools/operation.ts"
 import { applyPatch, edit, write } from "./tools/patch.ts"
@@ -22,7 +20,7 @@ import { workspaceInfo } from "./tools/workspace.ts"
 /** What the tools need of the control side. */
 export type ControlServices = Operations | Store | AppConfig | LeaseManager
 
-export const entries: ReadonlyArray<ToolEntry<ControlServices | Caller>> = [
+export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   workspaceInfo,
   read,
   find,
@@ -38,42 +36,23 @@ export const entries: ReadonlyArray<ToolEntry<ControlServices | Caller>> = [
   operationStatus,
 ]
 
-/**
- * The tools this configuration offers: those it picks, without the ones no registered workspace could use. A tool that
- * belongs to no set is always there.
- */
-export const offered = ({ tools, workspaces }: AppConfig["Service"]): ReadonlyArray<ToolEntry<ControlServices | Caller>> => {
-  const profiles = [...workspaces.values()].map(({ profile }) => profile)
-  const usable = {
-    files: true,
-    patch: profiles.some(({ files }) => files.some(({ access }) => access === "write")),
-    process: profiles.some((profile) => profile.exec === "on"),
-  }
-  const picked = new Set<string>(tools)
-  return entries.filter(
-    ({ set, tool }) => set === undefined || (usable[set] && (picked.has("all") || picked.has(set) || picked.has(tool.name))),
-  )
-}
-
 /** The handlers for the workspace side. */
 export const workspaceTools: ReadonlyArray<WorkspaceTool> = entries.flatMap(({ workspaceTool }) => workspaceTool ?? [])
 
-/**
- * The rows for the edges. `control` gives the control side when the first call needs it, so that listing tools costs
- * nothing but this list; while it cannot be given, calls are refused and nothing else breaks.
- */
-export const rowsOf = (
-  entries: ReadonlyArray<ToolEntry<ControlServices | Caller>>,
-  control: Effect.Effect<Context.Context<ControlServices>, StoreUnavailable | StorageFull>,
-): ReadonlyArray<ToolRow> => entries.map((entry) => rowOf(entry, control))
+/** Calls by name, on this control side. */
+export const callOn = (services: Context.Context<ControlServices>): CallTool => {
+  const calls = new Map(entries.map(({ bind, tool }) => [tool.name, bind(services)]))
+  return (name, args) => calls.get(name)?.(args) ?? Effect.die(new Error(`no tool ${name}`))
+}
 
-const rowOf = (
-  { call, tool, waits }: ToolEntry<ControlServices | Caller>,
-  control: Effect.Effect<Context.Context<ControlServices>, StoreUnavailable | StorageFull>,
-): ToolRow => {
+/** What clients are told about the tools. */
+export const listTools = (): ReadonlyArray<ListedTool> => entries.map(listed)
+
+const listed = ({ set, tool, waits }: ToolEntry<ControlServices>): ListedTool => {
   const annotations = tool.annotations as Context.Context<never>
   return {
     name: tool.name,
+    ...(set === undefined ? {} : { set }),
     title: Option.getOrElse(Context.getOption(annotations, Tool.Title), () => tool.name),
     description: Tool.getDescription(tool) ?? "",
     input: printed(tool.parametersSchema as Schema.Top),
@@ -85,7 +64,6 @@ const rowOf = (
       openWorldHint: Context.get(tool.annotations, Tool.OpenWorld),
     },
     waits,
-    call: (args) => Effect.flatMap(control, (services) => Effect.provideContext(call(args), services)),
   }
 }
 

@@ -20,10 +20,13 @@ export type OwnServices = Workspace | Files | PatchTransaction
 /** What the handlers of a workspace may use; one supervisor serves all workspaces. */
 export type WorkspaceServices = OwnServices | ProcessSupervisor
 
+export type Handler = (request: RunRequest) => Effect.Effect<Reply, Refusal>
+
 /** A tool that is performed on the workspace side. */
 export interface WorkspaceTool {
   readonly name: string
-  readonly handler: (request: RunRequest) => Effect.Effect<Reply, Refusal, WorkspaceServices>
+  /** Made once for each workspace, with the services of that workspace. */
+  readonly handler: Effect.Effect<Handler, never, WorkspaceServices>
 }
 
 export class Handlers extends Context.Service<
@@ -47,8 +50,7 @@ const make = Effect.fnUntraced(function* <R>(
   const supervisor = yield* ProcessSupervisor
   const outer = yield* Effect.context<R>()
   const scope = yield* Effect.scope
-  const handlers = new Map(tools.map((tool) => [tool.name, tool.handler]))
-  const opened = new Map<WorkspaceId, Context.Context<WorkspaceServices>>()
+  const opened = new Map<WorkspaceId, ReadonlyMap<string, Handler>>()
   const opening = yield* Semaphore.make(1)
 
   const open = (id: WorkspaceId) =>
@@ -63,19 +65,20 @@ const make = Effect.fnUntraced(function* <R>(
           Effect.mapError((fault) => new RunnerUnavailable({ cause: `workspace "${id}" cannot be opened: ${fault.message}` })),
         )
         const services = Context.add(own, ProcessSupervisor, supervisor)
-        opened.set(id, services)
-        return services
+        const table = new Map<string, Handler>()
+        for (const { handler, name } of tools) table.set(name, yield* Effect.provideContext(handler, services))
+        opened.set(id, table)
+        return table
       }),
     )
 
+  const perform = (table: ReadonlyMap<string, Handler>, request: RunRequest) =>
+    table.get(request.tool)?.(request) ?? Effect.die(new Error(`no handler for ${request.tool}`))
+
   return Handlers.of({
     handle: (request) => {
-      const handler = handlers.get(request.tool)
-      if (handler === undefined) return Effect.die(new Error(`no handler for ${request.tool}`))
-      const services = opened.get(request.workspaceId)
-      return services === undefined
-        ? Effect.flatMap(open(request.workspaceId), (built) => Effect.provideContext(handler(request), built))
-        : Effect.provideContext(handler(request), services)
+      const table = opened.get(request.workspaceId)
+      return table === undefined ? Effect.flatMap(open(request.workspaceId), (table) => perform(table, request)) : perform(table, request)
     },
   })
 })

@@ -43,7 +43,12 @@ const Span = Schema.String.check(Schema.isPattern(timePattern, { expected: 'a ti
 )
 
 const PatchSettings = Schema.Struct({
-  ambiguity: field(Schema.Literals(["refuse", "first"]), "refuse"),
+  ambiguity: field(
+    Schema.Literals(["refuse", "first"]).check(
+      only((value) => value === "refuse", "patches that take the first of several places are", '"refuse"'),
+    ),
+    "refuse",
+  ),
   durability: field(
     Schema.Literals(["process", "power"]).check(only((value) => value === "process", "patches that survive a power cut are", '"process"')),
     "process",
@@ -105,7 +110,6 @@ export const ToolChoice = Schema.Literals([
   "list_processes",
   "terminate_process",
   "operation_status",
-  "operation_list",
 ])
 export type ToolChoice = typeof ToolChoice.Type
 

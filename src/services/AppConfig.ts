@@ -16,7 +16,6 @@ export interface WorkspaceSettings {
   readonly realRoot: string
   readonly profile: Profile
   readonly sandbox: "auto" | "required" | "off"
-  readonly patch: { readonly ambiguity: "refuse" | "first" }
 }
 
 export class AppConfig extends Context.Service<

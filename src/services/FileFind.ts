@@ -5,7 +5,8 @@ import type { ConfinedPath } from "../schema/Workspace.ts"
 import { readCursor, writeCursor } from "./Cursor.ts"
 import { compareText, firstSorted, fitting } from "./FirstSorted.ts"
 import { locateGlob } from "./GlobStart.ts"
-import { type TreeWalkEnd, type Unreadable, walkTree } from "./TreeWalk.ts"
+import { type TreeWalkEnd, walkTree } from "./TreeWalk.ts"
+import { unreadableField } from "./Unreadable.ts"
 import type { Workspace } from "./Workspace.ts"
 
 const defaultLimit = 200
@@ -82,11 +83,6 @@ const makeResult = (
     truncated: behind > 0 || !complete,
     ...(behind > 0 && last !== undefined ? { cursor: writeCursor(last) } : {}),
     left_out: { ...leftOut, ...(behind > 0 ? { limit: behind } : {}) },
-    ...unreadableField(unreadable, complete),
+    ...unreadableField(unreadable, complete ? undefined : `not all was looked at within ${timeLimit / 1000} seconds`),
   }
-}
-
-const unreadableField = (unreadable: ReadonlyArray<Unreadable>, complete: boolean) => {
-  const all = complete ? unreadable : [...unreadable, { path: ".", reason: `not all was looked at within ${timeLimit / 1000} seconds` }]
-  return all.length > 0 ? { unreadable: all } : {}
 }

@@ -10,7 +10,8 @@ import { type IgnoreFile, isIgnored } from "./GitIgnore.ts"
 import { type GlobStart, locateGlob } from "./GlobStart.ts"
 import { everything } from "./PathGlob.ts"
 import type { FoundFile, FoundLine, TextSearch } from "./TextSearch.ts"
-import { ignoresAbove, type TreeWalkEnd, type Unreadable, walkTree } from "./TreeWalk.ts"
+import { ignoresAbove, type TreeWalkEnd, walkTree } from "./TreeWalk.ts"
+import { type Unreadable, unreadableField } from "./Unreadable.ts"
 import type { ResolveRefusal, Workspace } from "./Workspace.ts"
 
 const defaultLimit = 100
@@ -40,6 +41,8 @@ export const searchFiles = Effect.fnUntraced(function* (
   countLeftOut: CountLeftOut,
   args: SearchArguments,
 ) {
+  if (/[\0\n]/u.test(args.pattern))
+    return yield* new InvalidArguments({ problems: ["pattern: a search goes line by line, so it can hold no line end and no NUL"] })
   const after = args.cursor === undefined ? undefined : yield* placeOf(args.cursor)
   const start = yield* startOf(workspace, args.glob)
   const found = firstSorted<SearchMatch>(args.limit ?? defaultLimit, comparePlaces)
@@ -157,14 +160,13 @@ const makeResult = (
   const matches = fitting(first, args.limit === undefined ? defaultSize : maximumSize, sizeOf)
   const behind = more + first.length - matches.length
   const last = matches[matches.length - 1]
-  const all = complete ? unreadable : [...unreadable, { path: ".", reason: `not all was searched within ${timeLimit / 1000} seconds` }]
   return {
     matches,
     files_matched: filesMatched,
     truncated: behind > 0 || !complete,
     ...(behind > 0 && last !== undefined ? { cursor: writeCursor(`${last.line}:${last.path}`) } : {}),
     left_out: { ...leftOut, ...(behind > 0 ? { limit: behind } : {}) },
-    ...(all.length > 0 ? { unreadable: all } : {}),
+    ...unreadableField(unreadable, complete ? undefined : `not all was searched within ${timeLimit / 1000} seconds`),
   }
 }
 

@@ -33,7 +33,7 @@ export class Files extends Context.Service<
         lookup: (scanned: Scanned) => leftOutOf(workspace, scanned),
       })
       return Files.of({
-        read: Effect.fn("Files.read")(function* (args) {
+        read: Effect.fnUntraced(function* (args) {
           const path = yield* workspace.resolveRead(args.path)
           return yield* readPage(workspace.root, digest, path, args)
         }, inWords),

@@ -7,7 +7,8 @@ import { InvalidArguments } from "../schema/Operation.ts"
 import type { ConfinedPath } from "../schema/Workspace.ts"
 import { everything } from "./PathGlob.ts"
 import { type FoundLine, type SearchRequest, TextSearch } from "./TextSearch.ts"
-import { type Unreadable, walkTree } from "./TreeWalk.ts"
+import { walkTree } from "./TreeWalk.ts"
+import type { Unreadable } from "./Unreadable.ts"
 
 const maximumBytes = 10_000_000
 /** Files between two turns for other work. */

@@ -4,7 +4,7 @@ import type { SearchArguments } from "../schema/Files.ts"
 import type { InvalidArguments, RunnerUnavailable } from "../schema/Operation.ts"
 import type { ConfinedPath } from "../schema/Workspace.ts"
 import type { Root } from "./Disk.ts"
-import type { Unreadable } from "./TreeWalk.ts"
+import type { Unreadable } from "./Unreadable.ts"
 
 export interface SearchRequest {
   readonly root: Root

@@ -7,6 +7,7 @@ import { ConfinedPath } from "../schema/Workspace.ts"
 import type { Entry, Root } from "./Disk.ts"
 import { type IgnoreFile, isIgnored, parseIgnore } from "./GitIgnore.ts"
 import type { PathGlob } from "./PathGlob.ts"
+import { maximumUnreadable, type Unreadable } from "./Unreadable.ts"
 
 export interface TreeWalk {
   readonly root: Root
@@ -17,11 +18,6 @@ export interface TreeWalk {
   readonly canRead: (path: ConfinedPath) => boolean
   /** Milliseconds after which it ends with what it has. */
   readonly timeLimit: number
-}
-
-export interface Unreadable {
-  readonly path: string
-  readonly reason: string
 }
 
 export interface TreeWalkEnd {
@@ -41,7 +37,6 @@ interface Folder {
 
 /** As long as this the walk holds the thread before others get a turn, in milliseconds. */
 const turn = 10
-const maximumReported = 100
 const maximumIgnoreBytes = 1_000_000
 
 /** Calls `onFile` for every file that matches and no rule hides, in no order. Links are among the files. */
@@ -55,6 +50,9 @@ export const walkTree = Effect.fnUntraced(function* (
   const unreadable: Array<Unreadable> = []
   const leave = (rule: string) => {
     leftOut[rule] = (leftOut[rule] ?? 0) + 1
+  }
+  const report = (path: string, reason: string) => {
+    if (unreadable.length < maximumUnreadable) unreadable.push({ path: path || ".", reason })
   }
   let considered = 0
 
@@ -81,14 +79,17 @@ export const walkTree = Effect.fnUntraced(function* (
     const entries = yield* root.list(pathOf(base)).pipe(
       Effect.catch((failure) => {
         // A folder that went away while it was walked is no trouble.
-        if (failure._tag !== "PATH_NOT_FOUND" && unreadable.length < maximumReported)
-          unreadable.push({ path: pathOf(base), reason: failure._tag === "DiskFault" ? failure.code : failure._tag })
+        if (failure._tag !== "PATH_NOT_FOUND") report(pathOf(base), failure._tag === "DiskFault" ? failure.code : failure._tag)
         return Effect.succeed([])
       }),
     )
     const ignores = includeIgnored ? [] : yield* ignoresIn(root, folder, entries)
     const localBase = base.slice(startBase.length)
     for (const { name, kind } of entries) {
+      if (name.includes("\ufffd") && !(yield* exists(root, ConfinedPath.make(base + name)))) {
+        report(base + name, "its name is not UTF-8")
+        continue
+      }
       if (kind === "directory") {
         const path = ConfinedPath.make(base + name)
         if (!isHidden(path, name, true, ignores)) ahead.push({ base: `${path}/`, ignores })

@@ -61,14 +61,14 @@ export class Workspace extends Context.Service<
  * spellings of the root. What leaves the root, is empty, or holds a NUL is an escape.
  */
 export const confine = (roots: ReadonlyArray<string>, written: string): Result.Result<ConfinedPath, PathEscape> => {
-  const outside = Result.fail(new PathEscape({ path: written }))
-  if (written === "" || written.includes("\0")) return outside
+  const outside = () => Result.fail(new PathEscape({ path: written }))
+  if (written === "" || written.includes("\0")) return outside()
   const names: Array<string> = []
   const relative = belowRoot(roots, written)
   for (const name of relative?.split("/") ?? [".."]) {
     if (name === "" || name === ".") continue
     if (name !== "..") names.push(name)
-    else if (names.pop() === undefined) return outside
+    else if (names.pop() === undefined) return outside()
   }
   return Result.succeed(ConfinedPath.make(names.join("/")))
 }
@@ -144,16 +144,16 @@ const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, 
     return entry === undefined ? yield* notFound(end) : { path: end, entry }
   })
 
-  const resolveRead = Effect.fn("Workspace.resolveRead")(function* (written: string) {
+  const resolveRead = Effect.fnUntraced(function* (written: string) {
     return (yield* follow(written)).path
   }, inWords)
 
-  const resolveFolder = Effect.fn("Workspace.resolveFolder")(function* (written: string) {
+  const resolveFolder = Effect.fnUntraced(function* (written: string) {
     const { path, entry } = yield* follow(written)
     return entry.kind === "directory" ? path : yield* new PathNotFound({ path: `${path}/` })
   }, inWords)
 
-  const resolveWrite = Effect.fn("Workspace.resolveWrite")(function* (written: string) {
+  const resolveWrite = Effect.fnUntraced(function* (written: string) {
     const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "write")
     const entry = yield* root.stat(path)
     switch (entry?.kind) {

@@ -49,7 +49,7 @@ describe("the list", () => {
         description: "the tool big",
         inputSchema: { type: "object", properties: {} },
         outputSchema: { type: "object", properties: {} },
-        annotations: { title: "big", readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+        annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
       })
       assert.strictEqual(client.getInstructions(), "Start with echo.")
       assert.deepStrictEqual(client.getServerVersion(), { name: "codespace", title: "CodeSpace", version: "1.2.3" })
@@ -160,6 +160,28 @@ describe("a defect", () => {
     }),
   )
 })
+
+it.live("a runtime that is gone is a defect, too", () =>
+  Effect.promise(async () => {
+    const log: Array<string> = []
+    const run = () => Promise.reject(new Error("disposed"))
+    const table = makeTable({
+      rows: [row("a", () => Effect.never)],
+      run,
+      instructions: "",
+      version: "0",
+      log: (line) => void log.push(line),
+    })
+    const context = {
+      authority: { name: "x", workspaces: undefined },
+      client: undefined,
+      signal: new AbortController().signal,
+      notify: run,
+    }
+    assert.strictEqual(refusalOf(await table.call({ name: "a" }, context))?.["code"], "INTERNAL")
+    assert.include(log[0], "disposed")
+  }),
+)
 
 describe("a call that is not one", () => {
   it.live("is a protocol error: unknown tool, no name, arguments that are no object", () =>

@@ -54,6 +54,20 @@ describe("how it ends", () => {
     assert.deepStrictEqual((await client.answer(2)).result?.["structuredContent"], { name: "local", workspaces: ["*"], client: "unknown" })
   })
 
+  test("when the input ends, with the whole of a large answer, also for a slow reader", async (client) => {
+    await client.initialize()
+    client.child.stdout.pause()
+    for (const id of [1, 2]) client.send(call(id, "big", { size: 1_300_000 }))
+    client.child.stdin.end()
+    // Slow on purpose: by now the server has nothing left to do but to write.
+    setTimeout(() => client.child.stdout.resume(), 200)
+    assert.strictEqual((await client.ended).code, 0)
+    for (const id of [1, 2]) {
+      const { result } = await client.answer(id)
+      assert.deepStrictEqual(result?.["structuredContent"], { size: 1_300_000 })
+    }
+  })
+
   test("when the reader is gone, in the middle of a large result", async (client) => {
     await client.initialize()
     client.send(call(1, "wait"))

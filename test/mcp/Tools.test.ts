@@ -1,10 +1,11 @@
 import { Arbitrary, Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { entries, offered, rowsOf } from "../../src/mcp/Tools.ts"
+import { offered } from "../../src/mcp/ToolList.ts"
+import { entries, listTools } from "../../src/mcp/Tools.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { type AppConfig, builtInProfiles } from "../../src/services/AppConfig.ts"
 
-const rows = rowsOf(entries, Effect.die(new Error("no call is made here")))
+const rows = listTools()
 
 /** Every object schema inside a JSON Schema, with where it stands. */
 const schemasIn = (value: unknown, at: string): ReadonlyArray<readonly [string, Record<string, unknown>]> =>
@@ -32,7 +33,7 @@ const configOf = (profiles: ReadonlyArray<string>, tools: ReadonlyArray<string> 
     workspaces: new Map(profiles.map((name, at) => [WorkspaceId.make(`w${at}`), { profile: builtInProfiles.get(name) }])),
   }) as unknown as AppConfig["Service"]
 
-const namesOf = (config: AppConfig["Service"]) => offered(config).map(({ tool }) => tool.name)
+const namesOf = (config: AppConfig["Service"]) => offered(rows, config).map(({ name }) => name)
 
 describe("the tool table", () => {
   it("has the tools of the contract", () => {

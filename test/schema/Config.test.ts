@@ -84,6 +84,7 @@ describe("problems", () => {
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
     [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
+    [workspace({ patch: { ambiguity: "first" } }), "workspaces.app.patch.ambiguity"],
     [workspace({ patch: { durability: "power" } }), "workspaces.app.patch.durability"],
     [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],

@@ -35,7 +35,6 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   realRoot: "/w",
   profile,
   sandbox: "auto",
-  patch: { ambiguity: "refuse" },
 })
 const config = {
   workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
@@ -189,7 +188,16 @@ describe("Operations", () => {
       assert.strictEqual(first._tag, "VERSION_CONFLICT")
       assert.deepStrictEqual(again, first)
       assert.strictEqual(runs.length, 1)
-    }).pipe(Effect.provide(gate(() => Effect.suspend(() => (runs.push(1), Effect.fail(refusal))))))
+    }).pipe(
+      Effect.provide(
+        gate(() =>
+          Effect.andThen(
+            Effect.sync(() => runs.push(1)),
+            Effect.fail(refusal),
+          ),
+        ),
+      ),
+    )
   })
 
   it.effect("refuses while another holds what it needs, and gives its key back", () =>

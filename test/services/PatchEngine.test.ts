@@ -377,7 +377,13 @@ describe("edits and writes", () => {
     assert.strictEqual(written.targets[0]?.after?.mode, 0o755)
     const same = success(planWrite("f.sh", "old\n", files, versionOf))
     assert.deepStrictEqual(same.targets, [])
-    assert.deepInclude(same.changes[0]?.facts, { kind: "update", before: same.changes[0]?.facts.after, added: 0, removed: 0 })
+    assert.deepInclude(same.changes[0]?.facts, {
+      kind: "update",
+      before: versionOf(bytesOf("old\n")),
+      after: versionOf(bytesOf("old\n")),
+      added: 0,
+      removed: 0,
+    })
     assert.deepInclude(success(planWrite("new", "", files, versionOf)).changes[0]?.facts, { kind: "add", before: "absent", added: 0 })
     assert.strictEqual(failure(planWrite("f", "\udc00", files, versionOf))._tag, "INVALID_PATCH")
   })
@@ -396,6 +402,52 @@ describe("the diff of a plan", () => {
     const sorted = (one: Plan) =>
       one.targets.toSorted((a, b) => (a.path < b.path ? -1 : 1)).map(({ after, path }) => [path, after?.mode, after?.bytes])
     assert.deepStrictEqual(sorted(again), sorted(planned))
+  })
+
+  it("gives the second of any two texts from the first, with line numbers or without; without them perhaps a refusal", () => {
+    const words = [
+      "a",
+      "b",
+      "",
+      " c",
+      "-- d",
+      "++ e",
+      "*** Begin Patch",
+      "@@ -1 +1 @@",
+      "\\ No newline at end of file",
+      "diff --git a/f b/f",
+      "é—",
+      "\ttab ",
+    ]
+    const state = { seed: 7 }
+    const below = (limit: number): number => {
+      state.seed = (state.seed * 1_103_515_245 + 12_345) % 2_147_483_648
+      return Math.floor(state.seed / 256) % limit
+    }
+    const word = () => words[below(words.length)] ?? ""
+    const changed = (line: string) => [[], [line, word()], [word()]][below(8)] ?? [line]
+    const joined = (lines: ReadonlyArray<string>) =>
+      lines.join("\n") + (lines.length > 0 && (lines.at(-1) === "" || below(3) > 0) ? "\n" : "")
+    const counts = { exact: 0, withoutNumbers: 0 }
+    for (let round = 0; round < 3_000; round++) {
+      const lines = Array.from({ length: below(14) }, word)
+      const [before, after] = [joined(lines), joined(lines.flatMap(changed))]
+      if (before === after) continue
+      const files = filesOf({ f: before })
+      const target = { bytes: bytesOf(after), mode: 0o644 }
+      const { text } = unifiedDiff([{ path: "f", before: files.get("f"), after: target }], 1_000_000)
+      assert.strictEqual(textAfter(success(planOf({ f: before }, text)), "f"), after, text)
+      const bare = text
+        .split("\n")
+        .slice(3, -1)
+        .map((line) => (line.startsWith("@@ ") ? "@@" : line))
+      const planned = planOf({ f: before }, update("f", bare.join("\n")))
+      if (Result.isSuccess(planned)) assert.strictEqual(textAfter(planned.success, "f"), after, text)
+      counts.exact++
+      counts.withoutNumbers += Result.isSuccess(planned) ? 1 : 0
+    }
+    assert.isAbove(counts.exact, 1_000)
+    assert.isAbove(counts.withoutNumbers, counts.exact / 2)
   })
 
   it("is cut at a line's end and says how much is left out", () => {

@@ -40,7 +40,7 @@ export const read = workspaceTool({
   records: false,
   names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => Result.map(confine([workspace.root, workspace.realRoot], input.path), (path) => ({ read: [path] })),
-  handler: (input) => Files.use((files) => files.read(input)),
+  handler: Effect.map(Files, (files) => files.read),
 })
 
 export const find = workspaceTool({
@@ -56,7 +56,7 @@ export const find = workspaceTool({
   text: (result) => `${factsOf(result, ["considered", "truncated", "cursor", "left_out", "unreadable"])}\n\n${result.paths.join("\n")}`,
   records: false,
   names: (input) => ({ workspace: input.workspace_id }),
-  handler: (input) => Files.use((files) => Effect.map(files.find(input), (result) => ({ result }))),
+  handler: Effect.map(Files, (files) => (input) => Effect.map(files.find(input), (result) => ({ result }))),
 })
 
 export const search = workspaceTool({
@@ -79,5 +79,5 @@ export const search = workspaceTool({
   },
   records: false,
   names: (input) => ({ workspace: input.workspace_id }),
-  handler: (input) => Files.use((files) => Effect.map(files.search(input), (result) => ({ result }))),
+  handler: Effect.map(Files, (files) => (input) => Effect.map(files.search(input), (result) => ({ result }))),
 })

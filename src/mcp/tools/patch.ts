@@ -41,6 +41,25 @@ const textOf = (result: PatchResult): string => {
   return `${factsOf(result, ["operation_id", "status", "notes"])}\n${lines.join("\n")}${diff}`
 }
 
+type Apply = PatchTransaction["Service"]["apply"]
+type Versions = Readonly<Record<string, string>>
+
+/** A handler that puts the arguments of a tool into what the transaction takes. */
+const applied = <Input extends { readonly check_only?: boolean }>(
+  change: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined],
+) =>
+  Effect.map(PatchTransaction, ({ apply }) => (input: Input) => {
+    const [intent, expected_versions] = change(input)
+    const options = {
+      ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
+      ...(expected_versions === undefined ? {} : { expected_versions }),
+    }
+    return Effect.map(apply(intent, options), (result) => ({ result }))
+  })
+
+const expectedOf = (input: { readonly path: string; readonly expected_version?: string }) =>
+  input.expected_version === undefined ? undefined : { [input.path]: input.expected_version }
+
 export const applyPatch = workspaceTool({
   name: "apply_patch",
   set: "patch",
@@ -57,7 +76,7 @@ export const applyPatch = workspaceTool({
   names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => Result.flatMap(touchedPaths(input.patch), (paths) => writes(paths, workspace)),
   lease: pathLease,
-  handler: (input) => apply({ kind: "patch", patch: input.patch }, input, input.expected_versions),
+  handler: applied((input: ApplyPatchArguments) => [{ kind: "patch", patch: input.patch }, input.expected_versions]),
 })
 
 export const edit = workspaceTool({
@@ -76,7 +95,7 @@ export const edit = workspaceTool({
   names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => writes([input.path], workspace),
   lease: pathLease,
-  handler: (input) => apply({ kind: "edit", path: input.path, edits: input.edits }, input, expectedOf(input)),
+  handler: applied((input: EditArguments) => [{ kind: "edit", path: input.path, edits: input.edits }, expectedOf(input)]),
 })
 
 export const write = workspaceTool({
@@ -95,25 +114,5 @@ export const write = workspaceTool({
   names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => writes([input.path], workspace),
   lease: pathLease,
-  handler: (input) => apply({ kind: "write", path: input.path, content: input.content }, input, expectedOf(input)),
+  handler: applied((input: WriteArguments) => [{ kind: "write", path: input.path, content: input.content }, expectedOf(input)]),
 })
-
-type Intent = Parameters<PatchTransaction["Service"]["apply"]>[0]
-
-const apply = (
-  intent: Intent,
-  { check_only }: { readonly check_only?: boolean },
-  expected_versions: Readonly<Record<string, string>> | undefined,
-) =>
-  PatchTransaction.use((transaction) =>
-    Effect.map(
-      transaction.apply(intent, {
-        ...(check_only === undefined ? {} : { check_only }),
-        ...(expected_versions === undefined ? {} : { expected_versions }),
-      }),
-      (result) => ({ result }),
-    ),
-  )
-
-const expectedOf = (input: { readonly path: string; readonly expected_version?: string }) =>
-  input.expected_version === undefined ? undefined : { [input.path]: input.expected_version }

@@ -65,10 +65,12 @@ export const execCommand = workspaceTool({
   names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
-  handler: (input) =>
-    Effect.gen(function* () {
-      const supervisor = yield* ProcessSupervisor
-      const request = yield* startRequest(input)
+  handler: Effect.gen(function* () {
+    const workspace = yield* Workspace
+    const supervisor = yield* ProcessSupervisor
+    const start = startRequest(workspace, supervisor)
+    return Effect.fnUntraced(function* (input: ExecArguments) {
+      const request = yield* start(input)
       const facts = yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(supervisor.start(request), (id) =>
           // Nobody has the id yet: a process whose call is cancelled here could never be found again.
@@ -80,7 +82,8 @@ export const execCommand = workspaceTool({
       if (facts.state !== "running") return { result: confined(facts) }
       const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes)), confined)
       return { result: confined(facts), ending }
-    }),
+    })
+  }),
 })
 
 const argvOf = (input: ExecArguments): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
@@ -99,30 +102,29 @@ const confinable = (input: ExecArguments, workspace: WorkspaceSettings): Result.
     : Result.succeed(undefined)
 }
 
-const startRequest = Effect.fnUntraced(function* (input: ExecArguments) {
-  const workspace = yield* Workspace
-  const supervisor = yield* ProcessSupervisor
-  const shown = input.cwd ?? "."
-  const folder = yield* workspace
-    .resolveFolder(shown)
-    .pipe(
-      Effect.catchTag(["PATH_NOT_FOUND", "NOT_A_FILE"], (refusal) => Effect.fail(new CwdInvalid({ cwd: shown, cause: refusal.message }))),
-    )
-  const allowed = yield* supervisor.environment(workspace.profile, input.env ?? {})
-  const script = input.script === undefined ? undefined : supervisor.script(input.script)
-  return {
-    workspaceId: workspace.id,
-    cwd: { path: folder === "" ? workspace.root.path : `${workspace.root.path}/${folder}`, shown: folder === "" ? "." : folder },
-    argv: script?.argv ?? input.command ?? [],
-    command: input.script ?? (input.command ?? []).join(" "),
-    env: { ...allowed, ...script?.env },
-    stdin: stdinOf(input.stdin),
-    access: input.access,
-    ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
-    ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
-    limits: workspace.profile.limits,
-  }
-})
+const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSupervisor["Service"]) =>
+  Effect.fnUntraced(function* (input: ExecArguments) {
+    const shown = input.cwd ?? "."
+    const folder = yield* workspace
+      .resolveFolder(shown)
+      .pipe(
+        Effect.catchTag(["PATH_NOT_FOUND", "NOT_A_FILE"], (refusal) => Effect.fail(new CwdInvalid({ cwd: shown, cause: refusal.message }))),
+      )
+    const allowed = yield* supervisor.environment(workspace.profile, input.env ?? {})
+    const script = input.script === undefined ? undefined : supervisor.script(input.script)
+    return {
+      workspaceId: workspace.id,
+      cwd: { path: folder === "" ? workspace.root.path : `${workspace.root.path}/${folder}`, shown: folder === "" ? "." : folder },
+      argv: script?.argv ?? input.command ?? [],
+      command: input.script ?? (input.command ?? []).join(" "),
+      env: { ...allowed, ...script?.env },
+      stdin: stdinOf(input.stdin),
+      access: input.access,
+      ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
+      ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
+      limits: workspace.profile.limits,
+    }
+  })
 
 const confined = (facts: ProcessFacts) => ({ ...facts, notes: [NOT_CONFINED, ...(facts.notes ?? [])] })
 
@@ -142,10 +144,12 @@ export const writeStdin = workspaceTool({
   text: textOf,
   records: false,
   names: ofProcess,
-  handler: ({ process_id, yield_ms, ...request }) =>
-    ProcessSupervisor.use((supervisor) =>
-      Effect.map(supervisor.write(process_id, { ...request, waitMs: yield_ms, maxBytes: 30_000 }), (result) => ({ result })),
-    ),
+  handler: Effect.map(
+    ProcessSupervisor,
+    (supervisor) =>
+      ({ process_id, yield_ms, ...request }) =>
+        Effect.map(supervisor.write(process_id, { ...request, waitMs: yield_ms, maxBytes: 30_000 }), (result) => ({ result })),
+  ),
 })
 
 export const readProcess = workspaceTool({
@@ -162,12 +166,14 @@ export const readProcess = workspaceTool({
   text: textOf,
   records: false,
   names: ofProcess,
-  handler: ({ max_bytes, process_id, wait_ms, ...request }) =>
-    ProcessSupervisor.use((supervisor) =>
-      Effect.map(supervisor.read(process_id, { ...request, waitMs: wait_ms, maxBytes: max_bytes, view: "follow" }), (result) => ({
-        result,
-      })),
-    ),
+  handler: Effect.map(
+    ProcessSupervisor,
+    (supervisor) =>
+      ({ max_bytes, process_id, wait_ms, ...request }) =>
+        Effect.map(supervisor.read(process_id, { ...request, waitMs: wait_ms, maxBytes: max_bytes, view: "follow" }), (result) => ({
+          result,
+        })),
+  ),
 })
 
 const ListResult = Schema.Struct({ processes: Schema.Array(ProcessSummary) })
@@ -188,8 +194,10 @@ export const listProcesses = workspaceTool({
       .join("\n\n") || "no processes",
   records: false,
   names: (input) => ({ workspace: input.workspace_id }),
-  handler: (input) =>
-    ProcessSupervisor.use((supervisor) => Effect.map(supervisor.list(input.workspace_id), (processes) => ({ result: { processes } }))),
+  handler: Effect.map(
+    ProcessSupervisor,
+    (supervisor) => (input) => Effect.map(supervisor.list(input.workspace_id), (processes) => ({ result: { processes } })),
+  ),
 })
 
 export const terminateProcess = workspaceTool({
@@ -205,6 +213,10 @@ export const terminateProcess = workspaceTool({
   text: textOf,
   records: false,
   names: ofProcess,
-  handler: ({ grace_ms, process_id }) =>
-    ProcessSupervisor.use((supervisor) => Effect.map(supervisor.terminate(process_id, grace_ms), (result) => ({ result }))),
+  handler: Effect.map(
+    ProcessSupervisor,
+    (supervisor) =>
+      ({ grace_ms, process_id }) =>
+        Effect.map(supervisor.terminate(process_id, grace_ms), (result) => ({ result })),
+  ),
 })
