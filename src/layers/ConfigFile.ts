@@ -106,17 +106,18 @@ const findFile = Effect.fnUntraced(function* (flag: string | undefined, places: 
 })
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
-  Object.entries(file.workspaces).map(([id, { profile, root, sandbox }]) => ({
+  Object.entries(file.workspaces).map(([id, { patch, profile, root, sandbox }]) => ({
     id,
     at: fieldPath(["workspaces", id, "root"]),
     root: resolve(folder, fromHome(root, home)),
     profile,
     sandbox,
+    durability: patch.durability,
   }))
 
 const onCommandLine = (folder: string): Registration => {
   const root = resolve(folder)
-  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto" }
+  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", durability: "process" }
 }
 
 /** A folder's name in the letters an id may have. */
@@ -186,10 +187,11 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 })
 
 /** The names were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ id, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+const settingsOf = ({ durability, id, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
   id: WorkspaceId.make(id),
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
   sandbox,
+  durability,
 })

@@ -49,10 +49,9 @@ const PatchSettings = Schema.Struct({
     ),
     "refuse",
   ),
-  durability: field(
-    Schema.Literals(["process", "power"]).check(only((value) => value === "process", "patches that survive a power cut are", '"process"')),
-    "process",
-  ),
+  durability: field(Schema.Literals(["process", "power"]), "process").annotate({
+    description: "What an answered patch survives: the end of the server's process, or a power cut (slower: every file is synced)",
+  }),
 })
 
 export const WorkspaceEntry = Schema.Struct({

@@ -1,6 +1,7 @@
 /** Patches: the parsed text, the planned change, the result on the wire, and why a patch is refused. */
 import { Schema } from "effect"
 import { Version } from "./Files.ts"
+import { Command, Script } from "./Process.ts"
 import { excerpt } from "./Retry.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
@@ -60,11 +61,35 @@ export type Section =
 export const PatchStatus = Schema.Literals(["checked", "applied", "rejected", "failed_rolled_back", "failed_partial", "unknown"])
 export type PatchStatus = typeof PatchStatus.Type
 
+/** A command that decides whether a patch stays. Exactly one of `command` and `script` is given. */
+export const Verify = Schema.Struct({
+  command: Schema.optionalKey(Command),
+  script: Schema.optionalKey(Script),
+  timeout_ms: Schema.optionalKey(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 86_400_000 })).annotate({
+      description: "The command has failed after this time; default is the profile's limit",
+    }),
+  ),
+}).annotate({
+  description: "Runs in the workspace root once the files are written. If it fails, times out or cannot start, all of it is rolled back",
+})
+export type Verify = typeof Verify.Type
+
+/** What a command said about a patch that stays. */
+export const Verified = Schema.Struct({
+  exit_code: Schema.Int,
+  duration_ms: Count,
+  output: Schema.String.annotate({ description: "Beginning and end of what it wrote" }),
+  omitted_bytes: Count,
+})
+export type Verified = typeof Verified.Type
+
 /** What a transaction reports. */
 export const Delta = Schema.Struct({
   status: PatchStatus,
   changes: Schema.Array(FileChange),
   diff: Schema.optionalKey(Schema.String.annotate({ description: "Unified diff of the change, with check_only" })),
+  verify: Schema.optionalKey(Verified.annotate({ description: "How the verify command ended" })),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
 export type Delta = typeof Delta.Type
@@ -86,6 +111,7 @@ export const ApplyPatchArguments = Schema.Struct({
   patch: Schema.String.annotate({ description: 'A patch from "*** Begin Patch" to "*** End Patch" (V4A), or a unified diff' }),
   expected_versions: Schema.optionalKey(ExpectedVersions),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type ApplyPatchArguments = typeof ApplyPatchArguments.Type
 
@@ -107,6 +133,7 @@ export const EditArguments = Schema.Struct({
     .annotate({ description: "Replacements, each made on the text the one before left" }),
   expected_version: Schema.optionalKey(ExpectedVersion),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type EditArguments = typeof EditArguments.Type
 
@@ -115,6 +142,7 @@ export const WriteArguments = Schema.Struct({
   content: Schema.String.annotate({ description: "The whole file, written as it is" }),
   expected_version: Schema.optionalKey(ExpectedVersion),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type WriteArguments = typeof WriteArguments.Type
 
@@ -200,16 +228,32 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>()("VERS
   }
 }
 
-/** A transaction that did not end as planned; what was on disk is back unless `status` says otherwise. */
-export class PatchFailed extends Schema.TaggedError<PatchFailed>()("VERIFY_FAILED", {
+/** The disk did not take a patch as planned; what was there is back unless `status` says otherwise. */
+export class PatchFailed extends Schema.TaggedError<PatchFailed>()("PATCH_FAILED", {
   status: PatchStatus,
   cause: Schema.String,
   paths: Schema.Array(Schema.String),
 }) {
-  readonly retry = "change_request"
+  readonly retry = "ask_status"
   override get message() {
     return this.status === "failed_rolled_back"
       ? `the patch failed (${this.cause}) and was rolled back: every file is as it was.`
-      : `the patch failed (${this.cause}) and could not be undone completely. Look at: ${this.paths.join(", ")}.`
+      : `the patch failed (${this.cause}) and could not be undone completely. Look at: ${this.paths.join(", ")}. The rest is as it was.`
+  }
+}
+
+/** A patch that its verify command did not let stay. */
+export class VerifyFailed extends Schema.TaggedError<VerifyFailed>()("VERIFY_FAILED", {
+  status: PatchStatus,
+  cause: Schema.String,
+  exit_code: Schema.optionalKey(Schema.Int),
+  signal: Schema.optionalKey(Schema.String),
+  duration_ms: Count,
+  output: Schema.String,
+  omitted_bytes: Count,
+}) {
+  readonly retry = "change_request"
+  override get message() {
+    return `the verify command ${this.cause}. The patch was rolled back: every file it names is as it was. Mend the patch by what the command wrote, or verify by another command.`
   }
 }

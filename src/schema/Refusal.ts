@@ -21,6 +21,7 @@ import {
   InvalidPatch,
   MoveDestinationExists,
   PatchFailed,
+  VerifyFailed,
   VersionConflict,
 } from "./Patch.ts"
 import { LimitExceeded, PolicyDenied, SandboxUnavailable } from "./Policy.ts"
@@ -45,6 +46,7 @@ export const Refusal = Schema.Union([
   MoveDestinationExists,
   VersionConflict,
   PatchFailed,
+  VerifyFailed,
   ProcessNotFound,
   CommandNotFound,
   CwdInvalid,

@@ -16,6 +16,8 @@ export interface WorkspaceSettings {
   readonly realRoot: string
   readonly profile: Profile
   readonly sandbox: "auto" | "required" | "off"
+  /** What an answered patch survives: the end of the server's process, or a power cut. */
+  readonly durability: "process" | "power"
 }
 
 export class AppConfig extends Context.Service<

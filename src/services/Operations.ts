@@ -4,8 +4,10 @@
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
 import { Context, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
+import type { Outcome } from "../schema/Journal.ts"
 import type { LeaseRequest } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, OperationKeyConflict, RunnerUnavailable } from "../schema/Operation.ts"
+import { PatchFailed } from "../schema/Patch.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
@@ -16,8 +18,8 @@ import { Digest } from "./Digest.ts"
 import { Endings } from "./Endings.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import { Policy } from "./Policy.ts"
-import { type Reply, Runner } from "./Runner.ts"
-import { type Recorded, Store } from "./Store.ts"
+import { type CutOperation, type Reply, Runner } from "./Runner.ts"
+import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 
 /** What the gate has to know about a tool. */
 export interface GatedTool<in Input = never> {
@@ -49,6 +51,8 @@ export class Operations extends Context.Service<
     readonly run: <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) => Effect.Effect<Reply, Refusal, Caller>
     /** The settings of a workspace this caller may use. */
     readonly authorize: (workspaceId: string) => Effect.Effect<WorkspaceSettings, WorkspaceNotFound | Unauthorized, Caller>
+    /** The operation as it is now; one whose server is gone is settled first, by what the workspace side knows of it. */
+    readonly settled: (operation: Recorded) => Effect.Effect<Recorded, Refusal>
   }
 >()("codespace/services/Operations") {
   static readonly layer = Layer.effect(
@@ -67,7 +71,29 @@ const make = Effect.gen(function* () {
   const endings = yield* Endings
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
-  yield* store.interruptOrphans.pipe(Effect.ignore({ log: true }))
+
+  /** Settles what servers that are gone left running in the workspaces of this one. */
+  const settleOrphans = Effect.fn("Operations.settleOrphans")(function* (only?: string) {
+    const orphans = (yield* store.orphans).filter(({ workspaceId }) => workspaceId === (only ?? workspaceId))
+    for (const [workspaceId, cut] of Map.groupBy(orphans, (orphan) => orphan.workspaceId as WorkspaceSettings["id"])) {
+      // Whoever has the workspace settles them; here nobody can ask for them.
+      if (!config.workspaces.has(workspaceId)) continue
+      const outcomes = yield* runner.outcomes(workspaceId, cut.map(cutOf))
+      for (const orphan of cut) {
+        const outcome = outcomes.get(orphan.operationId)
+        if (outcome === undefined) continue
+        yield* store.settleOrphan(orphan, endingOf(orphan, outcome))
+        yield* runner.acknowledge(workspaceId, cutOf(orphan))
+      }
+    }
+  })
+  yield* settleOrphans().pipe(Effect.ignore({ log: true }))
+
+  const settled = Effect.fnUntraced(function* (operation: Recorded) {
+    if (!store.isOrphan(operation)) return operation
+    yield* settleOrphans(operation.workspaceId)
+    return Option.getOrElse(yield* store.byId(operation.operationId), () => operation)
+  })
 
   const authorize = Effect.fnUntraced(function* (workspaceId: string) {
     const caller = yield* Caller
@@ -102,15 +128,16 @@ const make = Effect.gen(function* () {
   })
 
   /** The stored outcome of a known key, once it is certain that the arguments are the same. */
-  const replay = Effect.fnUntraced(function* (known: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
+  const replay = Effect.fnUntraced(function* (recorded: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
+    const known = yield* settled(recorded)
     const operation_key = asked.key ?? ""
     if (known.kind !== asked.kind || known.fingerprint !== asked.fingerprint)
       return yield* new OperationKeyConflict({ operation_key, operation_id: known.operationId, kind: known.kind })
     if (known.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: known.operationId })
     if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
-    if (known.result !== undefined) return { result: known.result }
+    if (known.result !== undefined && !keyIsFree(known)) return { result: known.result }
     if (known.state === "running") return yield* new RunnerUnavailable({ cause: `${known.operationId} still runs in another server` })
-    return yield* new Cancelled({ operation_id: known.operationId })
+    return yield* new Cancelled({ operation_id: known.operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
   })
 
   /** Takes the lease, records the beginning and runs; a key that became known meanwhile answers from its record. */
@@ -152,16 +179,30 @@ const make = Effect.gen(function* () {
         ),
       )
     yield* recorded
+    yield* runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))
     return { ...reply, result }
   })
 
   const recordFailure = (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) => {
     const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
-    const state = refusal !== undefined ? "failed" : Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
-    return store
-      .settle(operation, { state, ...(refusal === undefined ? {} : { refusal: toRecord(refusal) }) })
-      .pipe(Effect.ignore({ log: true }))
+    const recorded =
+      refusal === undefined ? recordCut(operation, exit) : store.settle(operation, { state: "failed", refusal: toRecord(refusal) })
+    return recorded.pipe(Effect.ignore({ log: true }))
   }
+
+  /** A call that was cancelled, or broken off by a defect, may have done its work all the same. */
+  const recordCut = Effect.fnUntraced(function* (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) {
+    const state = Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
+    const workspaceId = operation.workspaceId as WorkspaceSettings["id"]
+    const outcomes = yield* runner
+      .outcomes(workspaceId, [cutOf(operation)])
+      .pipe(Effect.catch(() => Effect.succeed(new Map<string, Outcome>())))
+    const outcome = outcomes.get(operation.operationId)
+    if (outcome?.kind === "rolled_back") return yield* store.settle(operation, { state, reason: `its patch ${rolledBack}` })
+    if (outcome === undefined || outcome.kind === "unknown") return yield* store.settle(operation, { state })
+    yield* store.settle(operation, endingOf(operation, outcome))
+    yield* runner.acknowledge(workspaceId, cutOf(operation))
+  })
 
   /** At most one run of a key at a time in this server; a repeat waits for its outcome. */
   const once = Effect.fnUntraced(function* (asked: Asked, effect: Effect.Effect<Reply, Refusal>): Effect.fn.Return<Reply, Refusal> {
@@ -171,7 +212,7 @@ const make = Effect.gen(function* () {
     if (first === undefined) return yield* lead(slot, asked, effect)
     const outcome = yield* Effect.exit(Deferred.await(first.outcome))
     const known = yield* store.byKey(asked.caller, asked.workspaceId, asked.key)
-    if (Option.isSome(known)) return yield* replay(known.value, asked)
+    if (Option.isSome(known) && !keyIsFree(known.value)) return yield* replay(known.value, asked)
     // The first call was refused before it was recorded, so its key is free for other arguments.
     return yield* first.fingerprint === asked.fingerprint ? outcome : once(asked, effect)
   })
@@ -207,14 +248,15 @@ const make = Effect.gen(function* () {
     return yield* once(
       asked,
       Effect.gen(function* () {
-        const known = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
-        if (Option.isSome(known)) return yield* replay(known.value, asked)
+        const recorded = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
+        const known = Option.isSome(recorded) ? yield* settled(recorded.value) : undefined
+        if (known !== undefined && !keyIsFree(known)) return yield* replay(known, asked)
         return yield* execute(asked, tool.lease(input, touches), waitMs)
       }),
     )
   })
 
-  return Operations.of({ run, authorize })
+  return Operations.of({ run, authorize, settled })
 })
 
 /** One recorded call as the gate carries it. */
@@ -226,6 +268,36 @@ interface Asked {
   readonly fingerprint: string
   readonly checkOnly: boolean
   readonly input: Schema.JsonObject
+}
+
+const cutOf = ({ kind, operationId }: Recorded): CutOperation => ({ operationId, tool: kind })
+
+const serverEnded = "its server ended before the outcome was recorded"
+const rolledBack = "was rolled back: every file is as it was"
+
+/** What a record says of an operation that was cut, once it is known what became of it. */
+const endingOf = (operation: Recorded, outcome: Outcome): Ending => {
+  switch (outcome.kind) {
+    case "committed":
+      return {
+        state: "done",
+        result: named(operation, outcome.delta as Schema.JsonObject),
+        reason: `${serverEnded}; its patch was complete`,
+      }
+    case "rolled_back":
+      return {
+        state: "interrupted",
+        result: named(operation, { status: "failed_rolled_back", changes: [] }),
+        reason: `its server ended; its patch ${rolledBack}`,
+      }
+    case "attention":
+      return {
+        state: "failed",
+        refusal: toRecord(new PatchFailed({ status: "failed_partial", cause: "its server ended", paths: outcome.paths })),
+      }
+    case "unknown":
+      return { state: "interrupted", reason: serverEnded }
+  }
 }
 
 /** A result under the name of its operation. */

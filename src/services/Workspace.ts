@@ -11,6 +11,7 @@ import {
   NotAFile,
   PathEscape,
   PathNotFound,
+  PathProtected,
   type PathRefusal,
   SpecialFileRejected,
   SymlinkRejected,
@@ -19,6 +20,7 @@ import {
 import { Disk, type DiskFault, type Entry, type Root, refusalOf } from "./Disk.ts"
 import { lookAlikes } from "./LookAlikes.ts"
 import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
+import { isPrivate } from "./PrivateFolder.ts"
 
 export type ResolveRefusal = PathRefusal | PolicyDenied | ReturnType<typeof refusalOf>
 
@@ -90,10 +92,11 @@ const maximumLinks = 40
 const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
   const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
-  const canRead = (path: ConfinedPath) => hidesNothing || fileAccess(profile, path).access !== "deny"
+  const canRead = (path: ConfinedPath) => !isPrivate(path) && (hidesNothing || fileAccess(profile, path).access !== "deny")
 
   const allowed = (path: ConfinedPath, use: "read" | "write") =>
     Effect.suspend(() => {
+      if (isPrivate(path)) return Effect.fail(new PathProtected({ path, rule: "the server keeps files of a patch there" }))
       const refusal = refusalOfDecision(profile, decide(profile, { [use]: [path] }))
       return refusal === undefined ? Effect.succeed(path) : Effect.fail(refusal)
     })

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import * as Migrations from "../../src/layers/Migrations.ts"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
+import type { Outcome } from "../../src/schema/Journal.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
 import type { Profile } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
@@ -35,6 +36,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   realRoot: "/w",
   profile,
   sandbox: "auto",
+  durability: "process",
 })
 const config = {
   workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
@@ -64,10 +66,18 @@ const look: GatedTool<Input> = {
 }
 const follow: GatedTool<Input> = { ...look, name: "read_process", names: () => ({ process: "proc_1" }), touches: () => Result.succeed({}) }
 
+/** A workspace side that keeps no journal. */
+const runnerOf = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>, outcomes: Readonly<Record<string, Outcome>> = {}) =>
+  Runner.of({
+    execute,
+    outcomes: () => Effect.succeed(new Map(Object.entries(outcomes))),
+    acknowledge: () => Effect.void,
+  })
+
 /** The gate over real records and leases; what the workspace side does is the test's. */
 const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =>
   Operations.layer.pipe(
-    Layer.provideMerge(Layer.succeed(Runner, { execute })),
+    Layer.provideMerge(Layer.succeed(Runner, runnerOf(execute))),
     Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
     Layer.provideMerge(Store.layer),
     Layer.provideMerge(Migrations.layer),
