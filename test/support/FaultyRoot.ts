@@ -12,6 +12,10 @@ export type Fault =
   | { readonly kind: "die" }
   /** The fiber is interrupted just before it. */
   | { readonly kind: "interrupt" }
+  /** The server dies: its fiber never goes on, and nothing it does afterwards reaches the disk. */
+  | { readonly kind: "freeze" }
+  /** The process is killed. */
+  | { readonly kind: "kill" }
 
 export interface FaultyRoots {
   /** Puts the fault into a root; all of them count together. */
@@ -33,12 +37,17 @@ export const faultyRoots = (position: number, fault?: Fault): FaultyRoots => {
       const failed = (code: string) => Effect.fail(new DiskFault({ operation, path, code }))
       if (fault === undefined) return run
       if (fault.kind === "refuse from then on") return index >= position ? failed(fault.code) : run
+      if (fault.kind === "freeze" && index > position && position >= 0) return failed("EIO")
       if (index !== position) return run
       switch (fault.kind) {
         case "refuse":
           return failed(fault.code)
         case "do and refuse":
           return Effect.andThen(run, failed(fault.code))
+        case "freeze":
+          return Effect.never
+        case "kill":
+          return Effect.sync(() => process.kill(process.pid, "SIGKILL")).pipe(Effect.andThen(Effect.never))
         case "die":
           return Effect.die(new Error(`a defect in ${operation}`))
         case "interrupt":

@@ -1,0 +1,209 @@
+/** What a workspace looks like after its server died in the middle of a patch, at any step, and what is said of it. */
+import { spawn } from "node:child_process"
+import * as path from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, References, Scope } from "effect"
+import { build } from "esbuild"
+import type { PatchIntent } from "../../src/services/PatchTransaction.ts"
+import type { ServerIdentity } from "../../src/services/ServerIdentity.ts"
+import type { CrashRequest } from "../support/crashProgram.ts"
+import { faultyRoots } from "../support/FaultyRoot.ts"
+import { openPatching } from "../support/Patching.ts"
+import { type Content, readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
+
+const given: Readonly<Record<string, Content>> = {
+  "run.sh": { text: "a\nb\n", mode: 0o755 },
+  "d/moved": { text: "m\n", mode: 0o600 },
+  gone: "x\n",
+  a: "A\n",
+  b: "B\n",
+  instead: "file\n",
+}
+
+/** Update, move into new folders, delete, add, swap, and a folder in the place of a file. */
+const intent: PatchIntent = {
+  kind: "patch",
+  patch: [
+    "*** Begin Patch",
+    "*** Update File: run.sh\n@@\n-b\n+B",
+    "*** Update File: d/moved\n*** Move to: n/e/moved",
+    "*** Delete File: gone",
+    "*** Add File: n/e/w\n+n",
+    "*** Update File: a\n*** Move to: t",
+    "*** Update File: b\n*** Move to: a",
+    "*** Update File: t\n*** Move to: b",
+    "*** Delete File: instead",
+    "*** Add File: instead/of/it\n+i",
+    "*** End Patch",
+  ].join("\n"),
+}
+
+const wanted: Readonly<Record<string, string>> = {
+  "run.sh": "755 a\nB\n",
+  d: "dir",
+  n: "dir",
+  "n/e": "dir",
+  "n/e/moved": "600 m\n",
+  "n/e/w": "644 n\n",
+  a: "644 B\n",
+  b: "644 A\n",
+  instead: "dir",
+  "instead/of": "dir",
+  "instead/of/it": "644 i\n",
+}
+
+const written = (tree: Readonly<Record<string, string>>): string => JSON.stringify(Object.entries(tree).toSorted())
+
+const folders = Effect.gen(function* () {
+  const root = yield* temporaryFolder
+  const stateFolder = yield* temporaryFolder
+  writeTree(root, given)
+  return { root, stateFolder, before: readTree(root) }
+})
+
+const quiet = Effect.provideService(References.MinimumLogLevel, "None")
+
+/** What the next server finds: the tree, what became of the operation, and what is left in the journal once that is acknowledged. */
+const afterwards = Effect.fnUntraced(function* (root: string, stateFolder: string, server?: ServerIdentity["Service"]) {
+  const outcome = yield* Effect.scoped(
+    Effect.gen(function* () {
+      const { journal } = yield* openPatching(root, { stateFolder, ...(server === undefined ? {} : { server }) })
+      const found = (yield* journal.outcomes(["op_1"])).get("op_1")
+      yield* journal.acknowledge("op_1")
+      return found
+    }),
+  )
+  const left = Object.entries(readTree(stateFolder)).filter(([, content]) => content !== "dir")
+  return { tree: readTree(root), outcome, left: left.map(([name]) => name) }
+})
+
+/** All old or all new, no file more, and told as it is. */
+const judge = ({ left, outcome, tree }: Effect.Success<ReturnType<typeof afterwards>>, before: Record<string, string>, where: string) => {
+  assert.include([written(before), written(wanted)], written(tree), where)
+  assert.strictEqual(outcome?.kind, written(tree) === written(before) ? "rolled_back" : "committed", where)
+  if (outcome?.kind === "committed") assert.strictEqual(outcome.delta.changes.length, 8, where)
+  assert.deepStrictEqual(left, [], where)
+  return outcome?.kind
+}
+
+// --- real deaths ----------------------------------------------------------------------------------------------------
+
+const bundled = Effect.gen(function* () {
+  const outfile = path.join(yield* temporaryFolder, "crash.mjs")
+  const entry = path.join(import.meta.dirname, "../support/crashProgram.ts")
+  yield* Effect.promise(() => build({ entryPoints: [entry], outfile, bundle: true, platform: "node", format: "esm", minify: true }))
+  return outfile
+})
+
+const run = (program: string, request: CrashRequest) =>
+  Effect.callback<{ readonly signal: string | null; readonly output: string }>((resume) => {
+    const child = spawn(process.execPath, [program, JSON.stringify(request)], { stdio: ["ignore", "pipe", "inherit"] })
+    let output = ""
+    child.stdout.on("data", (chunk) => {
+      output += chunk
+    })
+    child.on("close", (_code, signal) => resume(Effect.succeed({ signal, output })))
+  })
+
+describe("a server killed at every disk operation of a patch", () => {
+  for (const durability of ["process", "power"] as const)
+    it.live(
+      `leaves all old or all new: ${durability}`,
+      () =>
+        Effect.gen(function* () {
+          const program = yield* bundled
+          const crash = Effect.fnUntraced(function* (position: number) {
+            const { before, root, stateFolder } = yield* folders
+            const ended = yield* run(program, { root, stateFolder, durability, intent, operationId: "op_1", position })
+            return { ...ended, found: yield* afterwards(root, stateFolder), before }
+          }, Effect.scoped)
+          const whole = yield* crash(-1)
+          assert.strictEqual(judge(whole.found, whole.before, "without a death"), "committed")
+          const operations: ReadonlyArray<string> = JSON.parse(whole.output)
+          assert.isAbove(operations.length, 50)
+          const kinds = yield* Effect.forEach(
+            operations.keys(),
+            Effect.fnUntraced(function* (position) {
+              const { before, found, signal } = yield* crash(position)
+              const where = `killed before ${position}: ${operations[position]}`
+              assert.strictEqual(signal, "SIGKILL", where)
+              return judge(found, before, where)
+            }),
+            { concurrency: 2 },
+          )
+          assert.sameMembers([...new Set(kinds)], ["rolled_back", "committed"])
+        }).pipe(Effect.scoped, quiet),
+      120_000,
+    )
+})
+
+// --- deaths on deaths -----------------------------------------------------------------------------------------------
+
+/** A server whose neighbours in `dead` have ended. */
+const serverOf = (self: string, dead: ReadonlySet<string>): ServerIdentity["Service"] => ({
+  self,
+  isAlive: (identity) => !dead.has(identity) && /^s\d+$/u.test(identity),
+})
+
+/** Runs something in a server that dies before its n-th disk operation; gives the operations it did. */
+const dying = Effect.fnUntraced(function* (
+  server: ServerIdentity["Service"],
+  position: number,
+  place: { readonly root: string; readonly stateFolder: string },
+  life: "patch" | "start",
+) {
+  const faulty = faultyRoots(position, { kind: "freeze" })
+  const scope = yield* Scope.make()
+  if (life === "start") faulty.arm()
+  const living = Effect.gen(function* () {
+    const { transaction } = yield* openPatching(place.root, { stateFolder: place.stateFolder, server, through: faulty.through })
+    faulty.arm()
+    if (life === "patch") yield* transaction.apply(intent, { operationId: "op_1" })
+  }).pipe(Scope.provide(scope))
+  const fiber = yield* Effect.forkDetach(living, { startImmediately: true })
+  yield* Effect.raceFirst(
+    Fiber.await(fiber),
+    Effect.repeat(Effect.yieldNow, { until: () => Effect.succeed(position >= 0 && faulty.operations.length > position) }),
+  )
+  const operations = [...faulty.operations]
+  yield* Effect.forkDetach(Scope.close(scope, Exit.void))
+  return operations
+})
+
+describe("a server that dies while it repairs what another left", () => {
+  it.live(
+    "leaves all old or all new for the one after it",
+    () =>
+      Effect.gen(function* () {
+        const whole = yield* Effect.scoped(Effect.flatMap(folders, (place) => dying(serverOf("s1", new Set()), -1, place, "patch")))
+        let deaths = 0
+        const kinds = new Set<string | undefined>()
+        // Each death of the patch from its plan on, and some before, with each death of the repair.
+        const planned = whole.findIndex((operation) => operation === "create op_1.plan")
+        assert.isAbove(planned, 0)
+        for (
+          let first = whole.findIndex((operation) => operation.startsWith("create"));
+          first < whole.length;
+          first += first < planned - 4 ? 4 : 1
+        )
+          for (let second = 0; ; second++) {
+            const done = yield* Effect.scoped(
+              Effect.gen(function* () {
+                const place = yield* folders
+                yield* dying(serverOf("s1", new Set()), first, place, "patch")
+                const repair = yield* dying(serverOf("s2", new Set(["s1"])), second, place, "start")
+                const where = `${whole[first]}, then ${repair[second]}`
+                const found = yield* afterwards(place.root, place.stateFolder, serverOf("s3", new Set(["s1", "s2"])))
+                kinds.add(judge(found, place.before, where))
+                return repair.length <= second
+              }),
+            )
+            deaths++
+            if (done) break
+          }
+        assert.isAbove(deaths, 500)
+        assert.sameMembers([...kinds], ["rolled_back", "committed"])
+      }).pipe(quiet),
+    120_000,
+  )
+})
