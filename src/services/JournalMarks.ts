@@ -25,6 +25,7 @@ export const filePath = ({ name }: Journaled, kind: "n" | "o", index: number): C
 
 const root = ConfinedPath.make("")
 const privateMode = 0o600
+const ignoreFile = ".gitignore"
 const encoder = new TextEncoder()
 const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 const decodePlan = Schema.decodeUnknownOption(Schema.fromJsonString(JournalPlan))
@@ -69,13 +70,15 @@ export const readPlaces = (journaled: Journaled): Effect.Effect<ReadonlyArray<Co
 /** Makes a folder inside the workspace that nobody else can enter, and in which git sees nothing. */
 export const makePrivateFolder = Effect.fnUntraced(function* (workspace: Root, folder: ConfinedPath) {
   yield* workspace.makeDirectory(folder, 0o700)
-  yield* workspace.createFile(inFolder(folder, ".gitignore"), encoder.encode("*\n"), privateMode)
+  yield* workspace.createFile(inFolder(folder, ignoreFile), encoder.encode("*\n"), privateMode)
 })
 
 export const removePrivateFolder = Effect.fnUntraced(function* (workspace: Root, folder: ConfinedPath) {
   const names = yield* workspace.list(folder).pipe(Effect.catchTag("PATH_NOT_FOUND", () => Effect.succeed(undefined)))
   if (names === undefined) return
-  for (const { name } of names) yield* removeIfThere(workspace, inFolder(folder, name))
+  // What hides the others from git goes last.
+  for (const { name } of names) if (name !== ignoreFile) yield* removeIfThere(workspace, inFolder(folder, name))
+  yield* removeIfThere(workspace, inFolder(folder, ignoreFile))
   yield* workspace.removeDirectory(folder)
 })
 

@@ -7,6 +7,7 @@ import { Effect } from "effect"
 import type { JournalPlace, JournalTarget } from "../schema/Journal.ts"
 import { type ConfinedPath, NotAFile } from "../schema/Workspace.ts"
 import { DiskFault, type Entry, type PathFailure, type Root } from "./Disk.ts"
+import { folderOf } from "./PrivateFolder.ts"
 
 export interface Undoing {
   readonly workspace: Root
@@ -45,10 +46,18 @@ const putBack = Effect.fnUntraced(function* (undoing: Undoing, target: JournalTa
   if (now?.inode === old?.inode) return
   const isOurs = now !== undefined && (yield* undoing.isOurs(target, now))
   if (old === undefined) return isOurs ? yield* workspace.unlink(path) : undefined
+  if (now === undefined) yield* makeFolders(workspace, folderOf(path))
   if (now === undefined || isOurs) return yield* rootOf(undoing, old.place).rename(old.place.path, path, workspace)
   // As long as the new file waits in its place, it was never put here.
   if (fresh !== undefined && (yield* rootOf(undoing, fresh.place).stat(fresh.place.path)) !== undefined) return
   return yield* new NotAFile({ path, found: "file of someone else" })
+})
+
+/** Folders that were there and that someone has removed meanwhile, such as a command that verified. */
+const makeFolders = Effect.fnUntraced(function* (workspace: Root, folder: ConfinedPath): Effect.fn.Return<void, PathFailure> {
+  if (folder === "" || (yield* workspace.stat(folder)) !== undefined) return
+  yield* makeFolders(workspace, folderOf(folder))
+  yield* workspace.makeDirectory(folder)
 })
 
 /** A folder in which someone else has put something by now stays. */

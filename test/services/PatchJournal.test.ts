@@ -10,6 +10,7 @@ import type { CrashRequest } from "../support/crashProgram.ts"
 import { faultyRoots } from "../support/FaultyRoot.ts"
 import { openPatching } from "../support/Patching.ts"
 import { type Content, readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
+import { backward, forward, twentyFiles } from "../support/TwentyFiles.ts"
 
 const given: Readonly<Record<string, Content>> = {
   "run.sh": { text: "a\nb\n", mode: 0o755 },
@@ -95,18 +96,24 @@ const bundled = Effect.gen(function* () {
   return outfile
 })
 
-const run = (program: string, request: CrashRequest) =>
+/** Until it dies; with `moment` it is killed so many milliseconds after it began with its first patch. */
+const run = (program: string, request: CrashRequest, moment?: number) =>
   Effect.callback<{ readonly signal: string | null; readonly output: string }>((resume) => {
     const child = spawn(process.execPath, [program, JSON.stringify(request)], { stdio: ["ignore", "pipe", "inherit"] })
     let output = ""
     child.stdout.on("data", (chunk) => {
+      if (moment !== undefined && output === "") setTimeout(() => child.kill("SIGKILL"), moment)
       output += chunk
     })
     child.on("close", (_code, signal) => resume(Effect.succeed({ signal, output })))
   })
 
 describe("a server killed at every disk operation of a patch", () => {
-  for (const durability of ["process", "power"] as const)
+  // Every operation, or every third: the steps of both are the same but for the syncs.
+  for (const [durability, stride] of [
+    ["process", 1],
+    ["power", 3],
+  ] as const)
     it.live(
       `leaves all old or all new: ${durability}`,
       () =>
@@ -114,7 +121,7 @@ describe("a server killed at every disk operation of a patch", () => {
           const program = yield* bundled
           const crash = Effect.fnUntraced(function* (position: number) {
             const { before, root, stateFolder } = yield* folders
-            const ended = yield* run(program, { root, stateFolder, durability, intent, operationId: "op_1", position })
+            const ended = yield* run(program, { root, stateFolder, durability, intents: [intent], position })
             return { ...ended, found: yield* afterwards(root, stateFolder), before }
           }, Effect.scoped)
           const whole = yield* crash(-1)
@@ -122,7 +129,7 @@ describe("a server killed at every disk operation of a patch", () => {
           const operations: ReadonlyArray<string> = JSON.parse(whole.output)
           assert.isAbove(operations.length, 50)
           const kinds = yield* Effect.forEach(
-            operations.keys(),
+            operations.keys().filter((position) => position % stride === 0),
             Effect.fnUntraced(function* (position) {
               const { before, found, signal } = yield* crash(position)
               const where = `killed before ${position}: ${operations[position]}`
@@ -136,6 +143,47 @@ describe("a server killed at every disk operation of a patch", () => {
       120_000,
     )
 })
+
+describe("a server killed at random moments of patches of twenty files (R136)", () => {
+  it.live(
+    "leaves all old or all new, and the journal says which",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* bundled
+        const intents = [forward, backward].map((patch): PatchIntent => ({ kind: "patch", patch }))
+        const kinds: Record<string, number> = {}
+        const death = Effect.fnUntraced(function* () {
+          const root = yield* temporaryFolder
+          const stateFolder = yield* temporaryFolder
+          writeTree(root, twentyFiles)
+          const request: CrashRequest = { root, stateFolder, durability: "process", intents, position: -1 }
+          const { output, signal } = yield* run(program, request, Math.random() * 60)
+          assert.strictEqual(signal, "SIGKILL")
+          const last = Number(output.trim().split("\n").at(-1))
+          const { journal } = yield* openPatching(root, { stateFolder })
+          const outcomes = yield* journal.outcomes([`op_${last - 1}`, `op_${last}`])
+          const outcome = outcomes.get(`op_${last}`)?.kind ?? "none"
+          if (last > 0) assert.strictEqual(outcomes.get(`op_${last - 1}`)?.kind, "committed")
+          kinds[outcome] = (kinds[outcome] ?? 0) + 1
+          const isPatched = (last % 2 === 0) === (outcome === "committed")
+          const where = `${outcome} op_${last}`
+          assert.deepStrictEqual(filesIn(root), filesIn(isPatched ? patched : root0), where)
+        }, Effect.scoped)
+        const root0 = yield* temporaryFolder
+        writeTree(root0, twentyFiles)
+        const patched = yield* temporaryFolder
+        writeTree(patched, twentyFiles)
+        yield* Effect.flatMap(openPatching(patched), ({ transaction }) => transaction.apply({ kind: "patch", patch: forward }))
+        yield* Effect.all(Array.from({ length: 400 }, death), { concurrency: 2, discard: true })
+        assert.isAbove(kinds["rolled_back"] ?? 0, 20)
+        assert.strictEqual(kinds["none"], undefined)
+      }).pipe(Effect.scoped, quiet),
+    180_000,
+  )
+})
+
+/** Without folders: one that a deletion leaves empty stays. */
+const filesIn = (root: string) => Object.fromEntries(Object.entries(readTree(root)).filter(([, content]) => content !== "dir"))
 
 // --- deaths on deaths -----------------------------------------------------------------------------------------------
 
@@ -179,12 +227,12 @@ describe("a server that dies while it repairs what another left", () => {
         let deaths = 0
         const kinds = new Set<string | undefined>()
         // Each death of the patch from its plan on, and some before, with each death of the repair.
-        const planned = whole.findIndex((operation) => operation === "create op_1.plan")
+        const planned = whole.indexOf("create op_1.plan")
         assert.isAbove(planned, 0)
         for (
           let first = whole.findIndex((operation) => operation.startsWith("create"));
           first < whole.length;
-          first += first < planned - 4 ? 4 : 1
+          first += first < planned - 4 ? 6 : 2
         )
           for (let second = 0; ; second++) {
             const done = yield* Effect.scoped(
@@ -201,7 +249,7 @@ describe("a server that dies while it repairs what another left", () => {
             deaths++
             if (done) break
           }
-        assert.isAbove(deaths, 500)
+        assert.isAbove(deaths, 400)
         assert.sameMembers([...kinds], ["rolled_back", "committed"])
       }).pipe(quiet),
     120_000,

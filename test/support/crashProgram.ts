@@ -1,6 +1,7 @@
 /**
- * A server that makes one patch and kills itself before its n-th disk operation, as a program of its own. Arguments as
- * JSON: what `CrashRequest` says. Without a death it prints how many operations there were.
+ * A server that makes a patch and kills itself before its n-th disk operation, as a program of its own. Arguments as
+ * JSON: what `CrashRequest` says. Without a death it prints which operations there were. With several patches it makes
+ * them in turn until it is killed, as `op_0`, `op_1` and so on, and prints each number before.
  */
 import { Effect } from "effect"
 import type { PatchIntent } from "../../src/services/PatchTransaction.ts"
@@ -11,8 +12,7 @@ export interface CrashRequest {
   readonly root: string
   readonly stateFolder: string
   readonly durability: "process" | "power"
-  readonly intent: PatchIntent
-  readonly operationId: string
+  readonly intents: ReadonlyArray<PatchIntent>
   /** -1 never dies. */
   readonly position: number
 }
@@ -23,7 +23,15 @@ const faulty = faultyRoots(request.position, { kind: "kill" })
 const program = Effect.gen(function* () {
   const { transaction } = yield* openPatching(request.root, { ...request, through: faulty.through })
   faulty.arm()
-  yield* transaction.apply(request.intent, { operationId: request.operationId })
+  const [only, ...others] = request.intents
+  if (only !== undefined && others.length === 0) yield* transaction.apply(only, { operationId: "op_1" })
+  else
+    for (let turn = 0; ; turn++)
+      for (const [at, intent] of request.intents.entries()) {
+        const id = turn * request.intents.length + at
+        yield* Effect.sync(() => process.stdout.write(`${id}\n`))
+        yield* transaction.apply(intent, { operationId: `op_${id}` })
+      }
   faulty.disarm()
 })
 await Effect.runPromise(Effect.scoped(program))
