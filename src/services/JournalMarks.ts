@@ -18,7 +18,7 @@ export interface Journaled {
 /** `plan`: half of it may be done. `done`: it happened. `undone`: it did not. `stuck`: a person has to look. */
 export type Mark = "plan" | "done" | "undone" | "stuck"
 
-const markPath = ({ name }: Journaled, mark: Mark | "tmp" | "places"): ConfinedPath => ConfinedPath.make(`${name}.${mark}`)
+export const markPath = ({ name }: Journaled, mark: Mark | "tmp" | "places"): ConfinedPath => ConfinedPath.make(`${name}.${mark}`)
 
 /** Name of the n-th file that comes (`n`) or that was there (`o`). */
 export const filePath = ({ name }: Journaled, kind: "n" | "o", index: number): ConfinedPath => ConfinedPath.make(`${name}.${kind}${index}`)

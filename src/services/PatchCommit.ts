@@ -126,8 +126,8 @@ const performOnce = (site: CommitSite, request: CommitRequest) =>
         }),
       )
       if (Exit.isFailure(exit)) return yield* abort(work, exit.cause)
-      yield* cleanUp(work)
-      yield* succeeds(site.journal.finished(journaled))
+      yield* cleanPlaces(work)
+      yield* site.journal.finished(journaled, inJournal(work))
       return exit.value
     }),
   )
@@ -299,9 +299,16 @@ const seal = Effect.fnUntraced(function* (work: Work, verified: Verified | undef
 
 /** What cannot be removed lies in the journal, and goes with the next recovery. */
 const cleanUp = Effect.fnUntraced(function* (work: Work) {
-  for (const place of work.temporary) if (place.root === "journal") yield* succeeds(removeIfThere(work.journaled.folder, place.path))
-  for (const place of work.places.values()) yield* succeeds(removePrivateFolder(work.root, place))
-  if (work.places.size > 0) yield* succeeds(removeMark(work.journaled, "places"))
+  for (const path of inJournal(work)) yield* succeeds(removeIfThere(work.journaled.folder, path))
+  yield* cleanPlaces(work)
+})
+
+const inJournal = ({ temporary }: Work): ReadonlyArray<ConfinedPath> =>
+  [...temporary].filter(({ root }) => root === "journal").map(({ path }) => path)
+
+const cleanPlaces = Effect.fnUntraced(function* ({ journaled, places, root }: Work) {
+  for (const place of places.values()) yield* succeeds(removePrivateFolder(root, place))
+  if (places.size > 0) yield* succeeds(removeMark(journaled, "places"))
 })
 
 // --- abort ----------------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@
  * It lies in the state folder: `journal/<workspace>/<server>~<random>/`, one folder for each server that works in the
  * workspace. A folder of a dead server is taken over by renaming it, which only one of several can do. Others wait for it.
  */
-import { Context, Effect, Layer, Random, Scope, Semaphore } from "effect"
+import { Context, Effect, FiberHandle, Layer, Random, Scope, Semaphore } from "effect"
 import type { JournalPlan, Outcome } from "../schema/Journal.ts"
 import { ConfinedPath } from "../schema/Workspace.ts"
 import { Digest } from "./Digest.ts"
 import { Disk, DiskFault, type PathFailure, type Root } from "./Disk.ts"
-import { type Journaled, readMark, removeIfThere, removeMark } from "./JournalMarks.ts"
+import { type Journaled, markPath, readMark, removeIfThere } from "./JournalMarks.ts"
 import { isRecorded, recoverFolder } from "./JournalRecovery.ts"
 import { hasCode } from "./PatchUndo.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
@@ -42,8 +42,11 @@ export class PatchJournal extends Context.Service<
     readonly comeNearer: () => boolean
     /** Room for one transaction; what dead servers left unfinished in this workspace is undone first. */
     readonly begin: (operationId: string | undefined) => Effect.Effect<Journaled, PathFailure>
-    /** Keeps the mark of a transaction that happened until it is acknowledged; one that nobody recorded goes at once. */
-    readonly finished: (journaled: Journaled) => Effect.Effect<void, PathFailure>
+    /**
+     * The transaction happened. Its mark is kept until it is acknowledged, when somebody recorded it; then mark and `files`
+     * go, a moment later: to remove a file that is still on its way to the disk takes longer than all the rest.
+     */
+    readonly finished: (journaled: Journaled, files: ReadonlyArray<ConfinedPath>) => Effect.Effect<void>
     /** What became of recorded operations. One that is under way, or in another workspace's journal, has no outcome yet. */
     readonly outcomes: (operationIds: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, Outcome>, PathFailure>
     /** The outcome is recorded elsewhere now. */
@@ -55,6 +58,8 @@ export class PatchJournal extends Context.Service<
     Layer.effect(PatchJournal, make(settings))
 }
 
+/** Milliseconds until the files of an acknowledged transaction are removed. */
+const SWEEP_AFTER = 1000
 /** Milliseconds between looks at another server's recovery, and how long to wait for it. */
 const LOOK_EVERY = 10
 const WAIT_LIMIT = 10_000
@@ -78,8 +83,10 @@ const make = Effect.fnUntraced(function* ({ durability, stateFolder }: JournalSe
   const here = ConfinedPath.make(`journal/${digest.sha256(workspace.root.path).slice(0, 32)}`)
   const self = `${identity.self}~${(yield* random).slice(0, 8)}`
   const turn = yield* Semaphore.make(1)
-  /** Recorded transactions of this server that happened and are not acknowledged. */
-  const finished = new Map<string, Journaled>()
+  /** Recorded transactions of this server that happened and are not acknowledged, with the files they still have. */
+  const finished = new Map<string, ReadonlyArray<ConfinedPath>>()
+  const garbage: Array<ConfinedPath> = []
+  const sweeper = yield* FiberHandle.make()
   let own: { readonly folder: Root; readonly name: ConfinedPath; readonly device: number } | undefined
   let rootDevice = 0
   let nearest = 0
@@ -195,11 +202,27 @@ const make = Effect.fnUntraced(function* ({ durability, stateFolder }: JournalSe
     return known
   })
 
+  /** Through the state folder, which is still open when the layer closes. */
+  const sweep = Effect.suspend(() =>
+    Effect.forEach(
+      garbage.splice(0),
+      (file) => Effect.ignore(removeIfThere(state, ConfinedPath.make(`${own?.name}/${file}`)), { log: true }),
+      {
+        discard: true,
+      },
+    ),
+  )
+  const discard = (files: ReadonlyArray<ConfinedPath>) =>
+    Effect.suspend(() => {
+      garbage.push(...files)
+      return Effect.asVoid(FiberHandle.run(sweeper, Effect.delay(sweep, SWEEP_AFTER), { onlyIfMissing: true }))
+    })
+
   const acknowledge = Effect.fn("PatchJournal.acknowledge")(
     function* (operationId: string) {
-      const journaled = finished.get(operationId)
+      const files = finished.get(operationId)
       finished.delete(operationId)
-      if (journaled !== undefined) return yield* removeMark(journaled, "done")
+      if (files !== undefined) return yield* discard(files)
       for (const { folder, id, mark } of yield* lookUp(new Set([operationId]), here)) {
         if (mark === "done" || mark === "undone") yield* removeIfThere(state, ConfinedPath.make(`${folder}/${id}.${mark}`))
         if (folder !== own?.name) yield* removeIfEmpty(folder)
@@ -209,15 +232,17 @@ const make = Effect.fnUntraced(function* ({ durability, stateFolder }: JournalSe
   )
 
   yield* recover().pipe(Effect.mapError((failure) => faultOf(failure, here)))
-  yield* Effect.addFinalizer(() => Effect.suspend(() => (own === undefined ? Effect.void : removeIfEmpty(own.name))))
+  yield* Effect.addFinalizer(() => Effect.suspend(() => (own === undefined ? Effect.void : Effect.andThen(sweep, removeIfEmpty(own.name)))))
 
   return PatchJournal.of({
     durable: durability === "power",
     distanceTo,
     comeNearer: () => ++nearest < distances.length,
     begin,
-    finished: (journaled) =>
-      isRecorded(journaled.name) ? Effect.sync(() => void finished.set(journaled.name, journaled)) : removeMark(journaled, "done"),
+    finished: (journaled, files) => {
+      const all = [...files, markPath(journaled, "done")]
+      return isRecorded(journaled.name) ? Effect.sync(() => void finished.set(journaled.name, all)) : discard(all)
+    },
     outcomes,
     acknowledge,
   })
