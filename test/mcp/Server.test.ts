@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Client } from "@modelcontextprotocol/client"
 import { type CallToolResult, InMemoryTransport } from "@modelcontextprotocol/server"
 import { Effect } from "effect"
-import { makeTable } from "../../src/mcp/Server.ts"
+import { factoryOf } from "../../src/mcp/Server.ts"
+import { makeTable } from "../../src/mcp/Table.ts"
 import { PathNotFound } from "../../src/schema/Workspace.ts"
 import { makeTestTable, row, rows, type Table } from "../support/McpTable.ts"
 
@@ -11,7 +12,7 @@ const connect = (made: Table) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const [ours, theirs] = InMemoryTransport.createLinkedPair()
-      const server = await made.table.factory({ era: "legacy" })
+      const server = await factoryOf(made.table)({ era: "legacy" })
       await server.connect(ours)
       const client = new Client({ name: "linked\n", version: "2" })
       await client.connect(theirs)

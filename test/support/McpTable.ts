@@ -1,6 +1,6 @@
 /** A small tool table for the tests of the wire, and what its tools report about themselves. */
 import { Effect, Schema } from "effect"
-import { makeTable, type ToolTable } from "../../src/mcp/Server.ts"
+import { makeTable, type ToolTable } from "../../src/mcp/Table.ts"
 import type { Answer, ToolRow } from "../../src/mcp/ToolRow.ts"
 import { PolicyDenied } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
