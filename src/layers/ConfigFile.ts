@@ -7,7 +7,7 @@ import { homedir } from "node:os"
 import { basename, dirname, isAbsolute, join, resolve } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { Config, Effect, FileSystem, Layer, Result } from "effect"
-import { type ConfigFile, ConfigInvalid, decodeConfig } from "../schema/Config.ts"
+import { type ConfigFile, ConfigInvalid, decodeConfig, standardPatchSettings } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import { WorkspaceId } from "../schema/Workspace.ts"
 import { AppConfig, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
@@ -106,17 +106,18 @@ const findFile = Effect.fnUntraced(function* (flag: string | undefined, places: 
 })
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
-  Object.entries(file.workspaces).map(([id, { profile, root, sandbox }]) => ({
+  Object.entries(file.workspaces).map(([id, { patch, profile, root, sandbox }]) => ({
     id,
     at: fieldPath(["workspaces", id, "root"]),
     root: resolve(folder, fromHome(root, home)),
     profile,
     sandbox,
+    patch,
   }))
 
 const onCommandLine = (folder: string): Registration => {
   const root = resolve(folder)
-  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto" }
+  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", patch: standardPatchSettings }
 }
 
 /** A folder's name in the letters an id may have. */
@@ -186,10 +187,11 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 })
 
 /** The names were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ id, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+const settingsOf = ({ id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
   id: WorkspaceId.make(id),
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
   sandbox,
+  patch,
 })

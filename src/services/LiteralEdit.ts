@@ -33,12 +33,12 @@ const applyEdit = (
   const wanted = edit.count ?? 1
   if (places.length === 0) {
     const lines = edit.old.split(/\r?\n/u).map((text, index) => ({ text, line: index + 1 }))
-    return notFound(fileView(path, file), number, { lines })
+    return notFound(fileView(path, file), { edit: number }, { lines })
   }
   const apart = withoutOverlaps(places)
   if (wanted !== "all" && (places.length !== wanted || apart.length !== wanted)) {
     const lines = places.slice(0, 100).map(({ at }) => lineAt(file, at) + 1)
-    return Result.fail(new ContextAmbiguous({ path, hunk: number, lines, wanted }))
+    return Result.fail(new ContextAmbiguous({ path, edit: number, lines, wanted }))
   }
   return Result.succeed(replaceAt(bytes, apart, edit.new))
 }

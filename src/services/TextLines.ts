@@ -2,13 +2,14 @@
  * A file's bytes seen as lines. Nothing is decoded to split or to change them, so every byte that no change names
  * survives: mixed line endings, a byte order mark, other encodings, a missing final newline.
  */
+import { Result } from "effect"
 
 /** A line ends at CR LF, LF or a lone CR; the last may end at the end of the file. */
 export interface TextLines {
   readonly bytes: Uint8Array
   readonly count: number
   /** Where each line starts, and the end of the last one. The first starts behind a byte order mark. */
-  readonly starts: ReadonlyArray<number>
+  readonly starts: Uint32Array
   /** The line ending that added lines get. */
   readonly ending: "\n" | "\r\n" | "\r"
   /** False where the last line has no line ending. An empty file counts as ended. */
@@ -20,44 +21,38 @@ const CR = 13
 
 export const textLines = (bytes: Uint8Array): TextLines => {
   const first = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-  const { ending, starts } = bytes.includes(CR) ? splitAtAll(bytes, first) : splitAtLF(bytes, first)
-  const finalNewline = starts.at(-1) === bytes.length
-  if (!finalNewline) starts.push(bytes.length)
-  return { bytes, count: starts.length - 1, starts, ending, finalNewline }
-}
-
-interface Split {
-  readonly starts: Array<number>
-  readonly ending: TextLines["ending"]
-}
-
-/** Most files have no CR, and need not be looked at byte by byte. */
-const splitAtLF = (bytes: Uint8Array, first: number): Split => {
-  const starts: Array<number> = [first]
-  for (let at = bytes.indexOf(LF, first); at !== -1; at = bytes.indexOf(LF, at + 1)) starts.push(at + 1)
-  return { starts, ending: "\n" }
-}
-
-const splitAtAll = (bytes: Uint8Array, first: number): Split => {
-  const starts: Array<number> = [first]
-  let lf = 0
-  let crlf = 0
-  let firstEnding: "\n" | "\r\n" | undefined
+  let starts = new Uint32Array(64 + (bytes.length >> 5))
+  starts[0] = first
+  let count = 0
+  const counts = { "\n": 0, "\r\n": 0, "\r": 0 }
+  let dominant: "\n" | "\r\n" | undefined
   for (let at = first; at < bytes.length; at++) {
     const byte = bytes[at]
     if (byte !== LF && byte !== CR) continue
-    if (byte === LF) {
-      lf++
-      firstEnding ??= "\n"
-    } else if (bytes[at + 1] === LF) {
-      crlf++
-      at++
-      firstEnding ??= "\r\n"
-    }
-    starts.push(at + 1)
+    const ending = byte === LF ? "\n" : bytes[at + 1] === LF ? "\r\n" : "\r"
+    if (ending === "\r\n") at++
+    if (ending !== "\r") dominant ??= ending
+    counts[ending]++
+    // Room for this line's end and for that of a last line without one.
+    if (count + 2 >= starts.length) starts = doubled(starts)
+    starts[++count] = at + 1
   }
-  // A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first.
-  return { starts, ending: lf === crlf ? (firstEnding ?? "\r") : crlf > lf ? "\r\n" : "\n" }
+  const finalNewline = starts[count] === bytes.length
+  if (!finalNewline) starts[++count] = bytes.length
+  return { bytes, count, starts: starts.subarray(0, count + 1), ending: dominantOf(counts, dominant), finalNewline }
+}
+
+const doubled = (numbers: Uint32Array): Uint32Array<ArrayBuffer> => {
+  const room = new Uint32Array(2 * numbers.length)
+  room.set(numbers)
+  return room
+}
+
+/** A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first. */
+const dominantOf = (counts: Readonly<Record<TextLines["ending"], number>>, first: "\n" | "\r\n" | undefined): TextLines["ending"] => {
+  if (first === undefined) return counts["\r"] > 0 ? "\r" : "\n"
+  if (counts["\n"] === counts["\r\n"]) return first
+  return counts["\r\n"] > counts["\n"] ? "\r\n" : "\n"
 }
 
 /** Where the content of line `index` ends, before its line ending. */
@@ -160,8 +155,30 @@ export const fromBinary = (binary: string): Uint8Array => {
   return bytes
 }
 
-export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => {
-  if (a.length !== b.length) return false
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false
-  return true
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => a === b || (a.length === b.length && commonStart(a, b) === a.length)
+
+/** How many bytes two contents have in common at the start. */
+export const commonStart = (a: Uint8Array, b: Uint8Array): number => {
+  const shorter = Math.min(a.length, b.length)
+  const [wordsOfA, wordsOfB] = [wordsOf(a, shorter), wordsOf(b, shorter)]
+  let word = 0
+  while (word < wordsOfA.length && word < wordsOfB.length && wordsOfA[word] === wordsOfB[word]) word++
+  let at = 4 * word
+  while (at < shorter && a[at] === b[at]) at++
+  return at
 }
+
+/** Four bytes at once; none where they do not lie so in memory. */
+const wordsOf = (bytes: Uint8Array, length: number): Int32Array =>
+  bytes.byteOffset % 4 === 0 ? new Int32Array(bytes.buffer, bytes.byteOffset, length >> 2) : new Int32Array()
+
+/** How many bytes two contents have in common at the end, at most `limit`. */
+export const commonEnd = (a: Uint8Array, b: Uint8Array, limit: number): number => {
+  let count = 0
+  while (count < limit && a[a.length - 1 - count] === b[b.length - 1 - count]) count++
+  return count
+}
+
+/** Whether the content is UTF-8 throughout. */
+export const isUtf8 = (bytes: Uint8Array): boolean =>
+  Result.isSuccess(Result.try(() => new TextDecoder("utf-8", { fatal: true }).decode(bytes)))

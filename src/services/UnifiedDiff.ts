@@ -5,6 +5,7 @@
  */
 import { Result } from "effect"
 import type { Hunk, InvalidPatch, Section } from "../schema/Patch.ts"
+import { sectionHeader } from "./CodexPatch.ts"
 import { emptyDraft, finish, invalid, readHeader, takeLine } from "./HunkText.ts"
 
 /** Whether a file's part of a unified diff starts at this line. */
@@ -28,12 +29,25 @@ export const readUnifiedDiff = (lines: ReadonlyArray<string>, begin: number): Re
     const sections: Array<Section> = []
     while (cursor.at < lines.length) {
       if (startsUnifiedDiff(lines, cursor.at)) sections.push(yield* readFile(cursor))
-      else if (/^(@@|[-+](?!-* *$))/u.test(lines[cursor.at] ?? ""))
-        return yield* invalid(lines, cursor.at, 'a line of a hunk under its "@@" header, or the "--- " and "+++ " lines of a file')
-      else cursor.at++
+      else {
+        yield* skipProse(cursor)
+        cursor.at++
+      }
     }
     return sections
   })
+
+/** What is around the files says nothing; what looks like a change that would be lost is refused. */
+const skipProse = ({ lines, at }: Cursor): Read<void> => {
+  const text = lines[at] ?? ""
+  if (/^(@@|[-+](?!-* *$))/u.test(text))
+    return invalid(lines, at, 'a line of a hunk under its "@@" header, or the "--- " and "+++ " lines of a file')
+  if (binary.test(text)) return invalid(lines, at, "a change of text; binary files cannot be patched")
+  if (sectionHeader(text) !== undefined) return invalid(lines, at, "more of the unified diff; one patch has one format")
+  return Result.succeed(undefined)
+}
+
+const binary = /^(GIT binary patch$|Binary files .* differ$)/u
 
 /** What stands above a file's hunks. */
 interface Names {
@@ -54,7 +68,7 @@ const readFile = (cursor: Cursor): Read<Section> =>
     const path = names.deleted ? names.old : names.new
     const line = start + 1
     if (path === undefined) return yield* invalid(cursor.lines, start, 'the path of a file, in the "--- " and "+++ " lines')
-    const mode = names.newMode === undefined || names.newMode === names.oldMode ? {} : { mode: names.newMode & 0o777 }
+    const mode = names.newMode === undefined || names.newMode === names.oldMode ? {} : { executable: (names.newMode & 0o100) !== 0 }
     if (names.deleted) return { kind: "delete", path, line, hunks }
     if (names.created) return { kind: "add", path, line, text: yield* createdText(cursor, hunks), ...mode }
     if (names.renamed && names.old !== undefined) return { kind: "update", path: names.old, line, moveTo: path, ...mode, hunks }
@@ -96,8 +110,7 @@ const readNames = (cursor: Cursor): Read<Names> =>
       if (type !== 0o100000) return yield* invalid(lines, cursor.at - 1, "regular files only, no links or submodules")
       const text = lines[cursor.at] ?? ""
       if (/^copy from /u.test(text)) return yield* invalid(lines, cursor.at, "a new file with its text; copies are not made")
-      if (/^(GIT binary patch|Binary files )/u.test(text))
-        return yield* invalid(lines, cursor.at, "a change of text; binary files cannot be patched")
+      if (binary.test(text)) return yield* invalid(lines, cursor.at, "a change of text; binary files cannot be patched")
     }
     if (!startsNames(lines, cursor.at)) return names
     const [oldName, newName] = [fileName(lines[cursor.at]?.slice(4) ?? ""), fileName(lines[cursor.at + 1]?.slice(4) ?? "")]
@@ -210,6 +223,7 @@ const readHunk = (cursor: Cursor): Read<Hunk> =>
   Result.gen(function* () {
     const { lines } = cursor
     const draft = emptyDraft(cursor.at)
+    if (lines[cursor.at]?.startsWith("@@@")) return yield* invalid(lines, cursor.at, "a diff against one version, not a merge's")
     const header = readHeader(lines[cursor.at] ?? "")
     const anchor = (lines[cursor.at] ?? "").slice(2).trim()
     draft.header = header
@@ -236,6 +250,8 @@ const readHunk = (cursor: Cursor): Read<Hunk> =>
 
 /** Blank lines before something that is no line of a hunk. */
 const isSpacing = (lines: ReadonlyArray<string>, index: number): boolean => {
-  const next = lines.findIndex((text, at) => at >= index && text !== "")
-  return lines[index] === "" && (next === -1 || !/^[-+ \\]/u.test(lines[next] ?? "") || startsNames(lines, next))
+  if (lines[index] !== "") return false
+  let next = index
+  while (lines[next] === "") next++
+  return next === lines.length || !/^[-+ \\]/u.test(lines[next] ?? "") || startsNames(lines, next)
 }

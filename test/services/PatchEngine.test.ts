@@ -334,7 +334,7 @@ describe("edits and writes", () => {
   it("wants exactly as many places as stated", () => {
     assert.deepInclude(failure(edited("x\ny\nx\n", { old: "x", new: "z" })), {
       _tag: "CONTEXT_AMBIGUOUS",
-      hunk: 1,
+      edit: 1,
       lines: [1, 3],
       wanted: 1,
     })
@@ -342,7 +342,7 @@ describe("edits and writes", () => {
     assert.strictEqual(failure(edited("aaa", { old: "aa", new: "b" }))._tag, "CONTEXT_AMBIGUOUS", "overlapping places are two")
     assert.strictEqual(textAfter(success(edited("x y x", { old: "x", new: "z", count: 2 })), "f"), "z y z")
     assert.strictEqual(textAfter(success(edited("aaaa", { old: "aa", new: "b", count: "all" })), "f"), "bb")
-    assert.deepInclude(failure(edited("x\n", { old: "x", new: "z" }, { old: "x", new: "q" })), { _tag: "CONTEXT_NOT_FOUND", hunk: 2 })
+    assert.deepInclude(failure(edited("x\n", { old: "x", new: "z" }, { old: "x", new: "q" })), { _tag: "CONTEXT_NOT_FOUND", edit: 2 })
   })
 
   it("lets a line break stand for the file's own", () => {
@@ -352,9 +352,18 @@ describe("edits and writes", () => {
     assert.strictEqual(textAfter(success(edited("a\nb\n", { old: "a\r\nb", new: "x\r\ny" })), "f"), "x\ny\n")
   })
 
-  it("keeps bytes that are not UTF-8", () => {
-    const planned = success(planEdits("f", [{ old: "b", new: "é" }], filesOf({ f: new Uint8Array([0x61, 0xe9, 0x62]) }), versionOf))
-    assert.deepStrictEqual([...(planned.targets[0]?.after?.bytes ?? [])], [0x61, 0xe9, 0xc3, 0xa9])
+  it("keeps bytes that are not UTF-8, and mixes no second encoding into them", () => {
+    const files = filesOf({ f: new Uint8Array([0x61, 0xe9, 0x62]) })
+    const planned = success(planEdits("f", [{ old: "b", new: "B" }], files, versionOf))
+    assert.deepStrictEqual([...(planned.targets[0]?.after?.bytes ?? [])], [0x61, 0xe9, 0x42])
+    const refusal = failure(planEdits("f", [{ old: "b", new: "é" }], files, versionOf))
+    assert.deepInclude(refusal, { _tag: "ENCODING_UNSUPPORTED", path: "f" })
+  })
+
+  it("speaks of edits, not of hunks", () => {
+    assert.match(failure(edited("x\nx\n", { old: "x", new: "z" })).message, /^edit 1 fits "f" at 2 places \(lines 1, 2\), not 1/u)
+    const missing = failure(edited("abc = 1\n", { old: "abc = 1", new: "q" }, { old: "abc = 2", new: "r" })).message
+    assert.match(missing, /^edit 2 does not fit "f": wanted "abc = 2" \(line 1 of its old text\)\./u)
   })
 
   it("refuses edits that say or change nothing", () => {
