@@ -21,38 +21,51 @@ const CR = 13
 
 export const textLines = (bytes: Uint8Array): TextLines => {
   const first = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  const words = wordsOf(bytes, bytes.length)
   let starts = new Uint32Array(64 + (bytes.length >> 5))
   starts[0] = first
   let count = 0
-  const counts = { "\n": 0, "\r\n": 0, "\r": 0 }
-  let dominant: "\n" | "\r\n" | undefined
+  let lf = 0
+  let crlf = 0
+  let firstEnding: "\n" | "\r\n" | undefined
   for (let at = first; at < bytes.length; at++) {
+    if (at % 4 === 0) at = 4 * nextControl(words, at / 4)
     const byte = bytes[at]
     if (byte !== LF && byte !== CR) continue
-    const ending = byte === LF ? "\n" : bytes[at + 1] === LF ? "\r\n" : "\r"
-    if (ending === "\r\n") at++
-    if (ending !== "\r") dominant ??= ending
-    counts[ending]++
-    // Room for this line's end and for that of a last line without one.
+    if (byte === LF) {
+      lf++
+      firstEnding ??= "\n"
+    } else if (bytes[at + 1] === LF) {
+      crlf++
+      at++
+      firstEnding ??= "\r\n"
+    }
+    // Room for this line's end, and for that of a last line without one.
     if (count + 2 >= starts.length) starts = doubled(starts)
     starts[++count] = at + 1
   }
   const finalNewline = starts[count] === bytes.length
   if (!finalNewline) starts[++count] = bytes.length
-  return { bytes, count, starts: starts.subarray(0, count + 1), ending: dominantOf(counts, dominant), finalNewline }
+  // A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first.
+  const loneOr = count > 1 || (count === 1 && finalNewline) ? "\r" : "\n"
+  const ending = lf === crlf ? (firstEnding ?? loneOr) : crlf > lf ? "\r\n" : "\n"
+  return { bytes, count, starts: starts.subarray(0, count + 1), ending, finalNewline }
+}
+
+/** The first word from `word` on with a byte below 0x0e: others hold no line ending, and most words are like that. */
+const nextControl = (words: Int32Array, word: number): number => {
+  while (word < words.length) {
+    const four = words[word] ?? 0
+    if (((four - 0x0e0e0e0e) & ~four & 0x80808080) !== 0) break
+    word++
+  }
+  return word
 }
 
 const doubled = (numbers: Uint32Array): Uint32Array<ArrayBuffer> => {
   const room = new Uint32Array(2 * numbers.length)
   room.set(numbers)
   return room
-}
-
-/** A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first. */
-const dominantOf = (counts: Readonly<Record<TextLines["ending"], number>>, first: "\n" | "\r\n" | undefined): TextLines["ending"] => {
-  if (first === undefined) return counts["\r"] > 0 ? "\r" : "\n"
-  if (counts["\n"] === counts["\r\n"]) return first
-  return counts["\r\n"] > counts["\n"] ? "\r\n" : "\n"
 }
 
 /** Where the content of line `index` ends, before its line ending. */
@@ -174,9 +187,11 @@ const wordsOf = (bytes: Uint8Array, length: number): Int32Array =>
 
 /** How many bytes two contents have in common at the end, at most `limit`. */
 export const commonEnd = (a: Uint8Array, b: Uint8Array, limit: number): number => {
-  let count = 0
-  while (count < limit && a[a.length - 1 - count] === b[b.length - 1 - count]) count++
-  return count
+  const shift = b.length - a.length
+  const from = a.length - limit
+  let at = a.length
+  while (at > from && a[at - 1] === b[at - 1 + shift]) at--
+  return a.length - at
 }
 
 /** Whether the content is UTF-8 throughout. */
