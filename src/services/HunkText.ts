@@ -61,10 +61,8 @@ const takeNoNewline = (draft: Draft): boolean => {
   const last = draft.lines.at(-1)
   if (last === undefined) return false
   draft.endOfFile = true
-  // Whoever counts only LF as a line's end says this of every file that ends its lines with CR.
-  if (last.text.includes("\r") || draft.lines.at(-2)?.line === last.line) return true
-  // After a removed line it describes the old file; what is added instead ends in a newline unless told again.
-  draft.finalNewline = last.kind === "remove"
+  // After a removed line it describes the old file; what is added instead ends in a newline unless told so too.
+  draft.finalNewline = last.kind === "remove" && draft.finalNewline !== false
   return true
 }
 

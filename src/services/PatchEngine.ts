@@ -155,13 +155,16 @@ const applyHunks = (
 ): Planned<Uint8Array> =>
   Result.gen(function* () {
     if (hunks.length === 0) return file.bytes
-    const lines = textLines(file.bytes)
+    const lines = textLines(file.bytes, hunks.some(spellsMark))
     const { changes, notes } = yield* placeHunks({ path, section: number }, lines, hunks, ambiguity)
     staged.notes.push(...notes)
     const finalNewline = hunks.findLast((hunk) => hunk.finalNewline !== undefined)?.finalNewline
     const added = changes.flatMap((change) => change.add)
     return yield* inOneEncoding(path, file, applyChanges(lines, changes, finalNewline), added)
   })
+
+/** Whether the byte order mark stands in the hunk, which it need not to leave it as it is. */
+const spellsMark = (hunk: Hunk): boolean => hunk.lines.some(({ kind, text }) => kind !== "add" && text.startsWith("\ufeff"))
 
 // --- what is required of a file -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import { Result } from "effect"
 export interface TextLines {
   readonly bytes: Uint8Array
   readonly count: number
-  /** Where each line starts, and the end of the last one. The first starts behind a byte order mark. */
+  /** Where each line starts, and the end of the last one. The first starts behind a byte order mark, unless that is text. */
   readonly starts: Uint32Array
   /** The line ending that added lines get. */
   readonly ending: "\n" | "\r\n" | "\r"
@@ -19,8 +19,9 @@ export interface TextLines {
 const LF = 10
 const CR = 13
 
-export const textLines = (bytes: Uint8Array): TextLines => {
-  const first = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+/** With `markIsText` a byte order mark is the first character of the first line, as diff programs show it. */
+export const textLines = (bytes: Uint8Array, markIsText = false): TextLines => {
+  const first = !markIsText && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
   const words = wordsOf(bytes, bytes.length)
   let starts = new Uint32Array(64 + (bytes.length >> 5))
   starts[0] = first
@@ -125,7 +126,9 @@ export const applyChanges = (file: TextLines, changes: ReadonlyArray<LineChange>
   const last = sorted.at(-1)
   const lastIsNew = last !== undefined && last.at + last.remove === count && last.add.length > 0
   const oldLastStays = last === undefined || last.at + last.remove < count
-  const wanted = finalNewline ?? (lastIsNew ? file.finalNewline || last.add.at(-1) === "" : undefined)
+  // A diff knows only LF as a line's end, and so says of every file of lone CRs that its last line has none.
+  const told = ending === "\r" ? undefined : finalNewline
+  const wanted = told ?? (lastIsNew ? file.finalNewline || last.add.at(-1) === "" : undefined)
   if (wanted === false) return withoutFinalEnding(joined(pieces))
   if (wanted === true && oldLastStays && !file.finalNewline) pieces.push(encoder.encode(ending))
   return joined(pieces)
