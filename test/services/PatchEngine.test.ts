@@ -468,6 +468,67 @@ describe("the diff of a plan", () => {
   })
 })
 
+describe("large and repetitive input", () => {
+  // Each of these takes minutes where work grows with the square of the size; the test's time limit tells.
+  const numbered = (count: number) => Array.from({ length: count }, (_, index) => `  const value${index} = compute(${index})`)
+  const textOf = (lines: ReadonlyArray<string>) => `${lines.join("\n")}\n`
+
+  it("places thousands of equal hunks", () => {
+    const hunk = "@@\n-x\n+z\n y"
+    const planned = success(planOf({ f: "x\ny\n".repeat(3_000) }, update("f", Array(3_000).fill(hunk).join("\n"))))
+    assert.strictEqual(textAfter(planned, "f"), "z\ny\n".repeat(3_000))
+  })
+
+  it("places thousands of different hunks in 200,000 lines", () => {
+    const lines = numbered(200_000)
+    const hunks = Array.from({ length: 5_000 }, (_, index) => `@@\n ${lines[40 * index]}\n-${lines[40 * index + 1]}\n+  changed ${index}`)
+    const planned = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.deepInclude(planned.changes[0]?.facts, { added: 5_000, removed: 5_000 })
+    const expected = lines.map((line, index) => (index % 40 === 1 ? `  changed ${(index - 1) / 40}` : line))
+    assert.strictEqual(textAfter(planned, "f"), textOf(expected))
+  })
+
+  it("finds thousands of anchored insertions", () => {
+    const lines = numbered(20_000)
+    const hunks = Array.from({ length: 2_000 }, (_, index) => `@@ const value${10 * index} =\n+  more ${index}`)
+    const planned = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.deepInclude(planned.changes[0]?.facts, { added: 2_000, removed: 0 })
+  })
+
+  it("looks for a long run of the same line among many of them", () => {
+    const equal = Array<string>(60_000).fill("same")
+    const wanted = equal.slice(0, 30_000).map((line) => ` ${line}`)
+    const several = failure(planOf({ f: textOf(equal) }, update("f", ["@@", ...wanted, "+new"].join("\n"))))
+    assert.strictEqual(several._tag, "CONTEXT_AMBIGUOUS")
+    const nowhere = failure(planOf({ f: textOf(equal) }, update("f", ["@@", ...wanted, "-other"].join("\n"))))
+    assert.deepInclude(nowhere, { _tag: "CONTEXT_NOT_FOUND", wanted: "other" })
+    const only = success(planOf({ f: textOf([...equal, "end"]) }, update("f", ["@@", ...wanted, "-end"].join("\n"))))
+    assert.deepInclude(only.changes[0]?.facts, { added: 0, removed: 1 })
+  })
+
+  it("reads a hunk of a hundred thousand blank lines, and as many sections", () => {
+    const blank = `--- a/f\n+++ b/f\n@@\n+x\n${"\n".repeat(100_000)}-y\n`
+    assert.strictEqual(failure(planOf({ f: "y\n" }, blank))._tag, "CONTEXT_NOT_FOUND")
+    const sections = Array.from({ length: 30_000 }, (_, index) => `*** Add File: f${index}\n+x\n`).join("")
+    assert.strictEqual(success(planOf({}, `*** Begin Patch\n${sections}*** End Patch`)).targets.length, 30_000)
+  })
+
+  it("takes lines and files of several megabytes", () => {
+    const huge = "x".repeat(4_000_000)
+    assert.deepInclude(success(planOf({ f: `${huge}\n` }, update("f", `@@\n-${huge}\n+y`))).changes[0]?.facts, { added: 1, removed: 1 })
+    const added = success(planOf({}, `*** Begin Patch\n*** Add File: f\n${"+a line of text\n".repeat(200_000)}*** End Patch`))
+    assert.strictEqual(added.targets[0]?.after?.bytes.length, 200_000 * 15)
+  })
+
+  it("bounds its notes however many hunks were found only loosely", () => {
+    const lines = numbered(300)
+    const hunks = lines.map((line) => `@@\n-${line}  \n+x`)
+    const { notes } = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.strictEqual(notes.length, 1)
+    assert.match(notes[0] ?? "", /^"f": hunks 1, 2, .* 20 and 280 more were found only by ignoring trailing white space\.$/u)
+  })
+})
+
 describe("cost", () => {
   it("edits one line of 50,000 without decoding the file", () => {
     const lines = Array.from({ length: 50_000 }, (_, index) => `  const value${index} = compute(${index}, "some text")`)
