@@ -74,9 +74,17 @@ export const fileView = (path: string, file: TextLines): FileView => {
     return start >= 0 && pattern.every((_, index) => fitsAt(start + index, index)) ? [start] : []
   }
 
-  const beginning = remembered((words) =>
-    words === "" ? [] : keys(3).flatMap((key, line) => (key !== undefined && startsWithWords(key, words) ? [line] : [])),
-  )
+  const sorted = once(() => sortedLines(keys(3)))
+  const beginning = (words: string): ReadonlyArray<number> => {
+    const key = (line: number) => keys(3)[line] ?? ""
+    const lines: Array<number> = []
+    for (let at = countWhile(sorted(), (line) => key(line) < words); at < sorted().length; at++) {
+      const line = sorted()[at] ?? 0
+      if (words === "" || !key(line).startsWith(words)) break
+      if (startsWithWords(key(line), words)) lines.push(line)
+    }
+    return lines.toSorted((one, other) => one - other)
+  }
   const anchorPlaces = (anchor: string, from: number): ReadonlyArray<number> => {
     for (const step of allSteps) {
       const found = placesFrom(places([anchor], step, false), from)
@@ -107,18 +115,30 @@ export const fileView = (path: string, file: TextLines): FileView => {
 
 /** The places from line `from` on, of places in order. */
 export const placesFrom = (places: ReadonlyArray<number>, from: number): ReadonlyArray<number> => {
+  const below = countWhile(places, (place) => place < from)
+  return below === 0 ? places : places.slice(below)
+}
+
+/** How many of the first items it holds for; it holds for none behind them. */
+const countWhile = <A>(items: ReadonlyArray<A>, holds: (item: A) => boolean): number => {
   let low = 0
-  let high = places.length
+  let high = items.length
   while (low < high) {
     const middle = (low + high) >> 1
-    if ((places[middle] ?? 0) < from) low = middle + 1
+    if (holds(items[middle] as A)) low = middle + 1
     else high = middle
   }
-  return low === 0 ? places : places.slice(low)
+  return low
 }
 
 /** Anchors often stop before the end of their line: `class B` for `class B(A):`. */
 const startsWithWords = (line: string, words: string): boolean => line.startsWith(words) && !/^\w/u.test(line.slice(words.length))
+
+/** The numbers of the lines that have a key, in the order of their keys. */
+const sortedLines = (keys: ReadonlyArray<string | undefined>): ReadonlyArray<number> => {
+  const lines = keys.flatMap((key, line) => (key === undefined ? [] : [{ key, line }]))
+  return lines.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)).map(({ line }) => line)
+}
 
 const linesByKey = (keys: ReadonlyArray<string | undefined>): ReadonlyMap<string, ReadonlyArray<number>> => {
   const lines = new Map<string, Array<number>>()

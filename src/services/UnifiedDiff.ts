@@ -17,6 +17,7 @@ const startsNames = (lines: ReadonlyArray<string>, index: number): boolean =>
 
 interface Cursor {
   readonly lines: ReadonlyArray<string>
+  readonly nextFilled: ReadonlyArray<number>
   at: number
 }
 
@@ -25,7 +26,7 @@ type Read<A> = Result.Result<A, InvalidPatch>
 /** The sections of a diff whose first file starts at line `begin` (from 0). */
 export const readUnifiedDiff = (lines: ReadonlyArray<string>, begin: number): Read<ReadonlyArray<Section>> =>
   Result.gen(function* () {
-    const cursor: Cursor = { lines, at: begin }
+    const cursor: Cursor = { lines, nextFilled: filledAfter(lines), at: begin }
     const sections: Array<Section> = []
     while (cursor.at < lines.length) {
       if (startsUnifiedDiff(lines, cursor.at)) sections.push(yield* readFile(cursor))
@@ -235,7 +236,7 @@ const readHunk = (cursor: Cursor): Read<Hunk> =>
       const text = lines[cursor.at] ?? ""
       const complete = old <= 0 && fresh <= 0
       if (text.startsWith("@@") || text.startsWith("diff --git ")) break
-      if (complete && (startsNames(lines, cursor.at) || text.trimEnd() === "--" || isSpacing(lines, cursor.at))) break
+      if (complete && (startsNames(lines, cursor.at) || text.trimEnd() === "--" || isSpacing(cursor))) break
       if (takeLine(draft, text, cursor.at)) {
         const kind = text.startsWith("\\") ? undefined : draft.lines.at(-1)?.kind
         if (kind === "keep" || kind === "remove") old--
@@ -249,9 +250,14 @@ const readHunk = (cursor: Cursor): Read<Hunk> =>
   })
 
 /** Blank lines before something that is no line of a hunk. */
-const isSpacing = (lines: ReadonlyArray<string>, index: number): boolean => {
-  if (lines[index] !== "") return false
-  let next = index
-  while (lines[next] === "") next++
-  return next === lines.length || !/^[-+ \\]/u.test(lines[next] ?? "") || startsNames(lines, next)
+const isSpacing = ({ at, lines, nextFilled }: Cursor): boolean => {
+  const next = nextFilled[at] ?? at
+  return next > at && (next === lines.length || !/^[-+ \\]/u.test(lines[next] ?? "") || startsNames(lines, next))
+}
+
+/** For each line, where the next one stands that is not empty: itself, mostly. */
+const filledAfter = (lines: ReadonlyArray<string>): ReadonlyArray<number> => {
+  const next = lines.map((_, index) => index)
+  for (let index = lines.length - 1; index >= 0; index--) if (lines[index] === "") next[index] = next[index + 1] ?? lines.length
+  return next
 }
