@@ -22,7 +22,8 @@ const CR = 13
 /** With `markIsText` a byte order mark is the first character of the first line, as diff programs show it. */
 export const textLines = (bytes: Uint8Array, markIsText = false): TextLines => {
   const first = !markIsText && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-  const words = wordsOf(bytes, bytes.length)
+  // Four bytes at once, where they lie so in memory.
+  const words = bytes.byteOffset % 4 === 0 ? new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2) : new Int32Array()
   let starts = new Uint32Array(64 + (bytes.length >> 5))
   starts[0] = first
   let count = 0
@@ -176,25 +177,29 @@ export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => a === b || (
 /** How many bytes two contents have in common at the start. */
 export const commonStart = (a: Uint8Array, b: Uint8Array): number => {
   const shorter = Math.min(a.length, b.length)
-  const [wordsOfA, wordsOfB] = [wordsOf(a, shorter), wordsOf(b, shorter)]
-  let word = 0
-  while (word < wordsOfA.length && word < wordsOfB.length && wordsOfA[word] === wordsOfB[word]) word++
-  let at = 4 * word
+  let at = 0
+  // Eight bytes at once where they lie so in memory.
+  if (a.byteOffset % 8 === 0 && b.byteOffset % 8 === 0) {
+    const count = shorter >> 3
+    const [eightsOfA, eightsOfB] = [a, b].map(({ buffer, byteOffset }) => new BigInt64Array(buffer, byteOffset, count))
+    let eight = 0
+    if (eightsOfA !== undefined && eightsOfB !== undefined) while (eight < count && eightsOfA[eight] === eightsOfB[eight]) eight++
+    at = 8 * eight
+  }
   while (at < shorter && a[at] === b[at]) at++
   return at
 }
 
-/** Four bytes at once; none where they do not lie so in memory. */
-const wordsOf = (bytes: Uint8Array, length: number): Int32Array =>
-  bytes.byteOffset % 4 === 0 ? new Int32Array(bytes.buffer, bytes.byteOffset, length >> 2) : new Int32Array()
+const block = 1 << 16
 
 /** How many bytes two contents have in common at the end, at most `limit`. */
 export const commonEnd = (a: Uint8Array, b: Uint8Array, limit: number): number => {
-  const shift = b.length - a.length
-  const from = a.length - limit
-  let at = a.length
-  while (at > from && a[at - 1] === b[at - 1 + shift]) at--
-  return a.length - at
+  let count = 0
+  // A copy lies in memory as the comparison likes it, wherever the original ends.
+  const copyOf = (bytes: Uint8Array) => new Uint8Array(bytes.subarray(bytes.length - count - block, bytes.length - count))
+  while (count + block <= limit && sameBytes(copyOf(a), copyOf(b))) count += block
+  while (count < limit && a[a.length - 1 - count] === b[b.length - 1 - count]) count++
+  return count
 }
 
 /** Whether the content is UTF-8 throughout. */

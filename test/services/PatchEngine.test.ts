@@ -468,7 +468,7 @@ describe("the diff of a plan", () => {
   })
 })
 
-describe("large and repetitive input", () => {
+describe("large and repetitive input", { timeout: 60_000 }, () => {
   // Each of these takes minutes where work grows with the square of the size; the test's time limit tells.
   const numbered = (count: number) => Array.from({ length: count }, (_, index) => `  const value${index} = compute(${index})`)
   const textOf = (lines: ReadonlyArray<string>) => `${lines.join("\n")}\n`

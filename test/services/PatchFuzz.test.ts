@@ -158,7 +158,7 @@ const brokenPatch = (seed: number) => {
   return { files, patch: mutated(dice, text) }
 }
 
-describe("a broken patch", () => {
+describe("a broken patch", { timeout: 180_000 }, () => {
   it("is refused with a code and bounded words, or does only what it says", () => {
     const counted = { refused: 0, applied: 0 }
     const seen = new Set<string>()

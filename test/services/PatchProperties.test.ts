@@ -22,6 +22,9 @@ import {
 } from "../support/PatchCases.ts"
 import { randomCodexPatch, randomGitDiff } from "../support/PatchPrinter.ts"
 
+/** Milliseconds for thousands of cases on a busy machine; a few seconds on an idle one. */
+const timeout = 180_000
+
 const firstSeed = Number(process.env["PATCH_SEED"] ?? 1)
 
 const versionOf = (bytes: Uint8Array): Version => Version.make(createHash("sha256").update(bytes).digest("hex").slice(0, 16))
@@ -73,7 +76,7 @@ const isEnded = ({ lines }: TextFile): boolean => lines.at(-1)?.ending !== ""
 const endsAlike = (a: TextFile, b: TextFile): boolean =>
   isUniform({ mark: false, lines: [...a.lines, ...b.lines] }) && isUniform(a) && isUniform(b)
 
-describe("a printed patch, read", () => {
+describe("a printed patch, read", { timeout }, () => {
   for (const [format, make] of [
     ["the format of Codex", randomCodexPatch],
     ["git's unified diff", randomGitDiff],
@@ -88,7 +91,7 @@ describe("a printed patch, read", () => {
     })
 })
 
-describe("a printed edit, applied", () => {
+describe("a printed edit, applied", { timeout }, () => {
   it("gives the edited file, from a unified diff: always", () => {
     const counted = { applied: 0 }
     forCases(20_000, (one) => {
@@ -141,7 +144,7 @@ describe("a printed edit, applied", () => {
   })
 })
 
-describe("the diff that a preview shows", () => {
+describe("the diff that a preview shows", { timeout }, () => {
   it("is a patch that gives the same content, and turned around the old one", () => {
     const counted = { there: 0, back: 0 }
     forCases(10_000, (one) => {
