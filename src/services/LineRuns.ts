@@ -1,4 +1,4 @@
-/** Finds a run of lines in many, in time that grows with the lines and not with how alike they are. */
+/** Finds a run of lines (or of bytes) in many, in time that grows with their number and not with how alike they are. */
 
 /** Where the keyed lines can only begin, told by the rarest of them; undefined where none of them has a key. */
 export const startsOf = (
@@ -19,7 +19,7 @@ export const startsOf = (
  * `fits` tells whether line `line` is the wanted line `index`; `wanted` tells which of those are the same.
  */
 export const runsOf = (
-  wanted: ReadonlyArray<string | undefined>,
+  wanted: ArrayLike<string | number | undefined>,
   count: number,
   fits: (line: number, index: number) => boolean,
 ): ReadonlyArray<number> => {
@@ -41,7 +41,7 @@ export const runsOf = (
 }
 
 /** After `n + 1` lines that fitted, how many of the last ones are also the first ones. */
-const resumptions = (wanted: ReadonlyArray<string | undefined>): ReadonlyArray<number> => {
+const resumptions = (wanted: ArrayLike<string | number | undefined>): ReadonlyArray<number> => {
   const resume = [0]
   let fitted = 0
   for (let at = 1; at < wanted.length; at++) {

@@ -520,6 +520,20 @@ describe("large and repetitive input", { timeout: 60_000 }, () => {
     assert.strictEqual(added.targets[0]?.after?.bytes.length, 200_000 * 15)
   })
 
+  it("looks for an edit's text where nearly everything is like it", () => {
+    const much = "a".repeat(3_000_000)
+    const old = `${"a".repeat(40_000)}b${"a".repeat(40_000)}`
+    const edited = (text: string) => planEdits("f", [{ old, new: "x" }], filesOf({ f: text }), versionOf)
+    assert.strictEqual(failure(edited(much))._tag, "CONTEXT_NOT_FOUND")
+    assert.strictEqual(textAfter(success(edited(`${much}b${much}`)), "f"), `${"a".repeat(2_960_000)}x${"a".repeat(2_960_000)}`)
+  })
+
+  it("counts what changed between two large files with nothing in common", () => {
+    const files = filesOf({ f: textOf(numbered(100_000)) })
+    const written = success(planWrite("f", textOf(numbered(100_000).map((line) => `${line};`)), files, versionOf))
+    assert.deepInclude(written.changes[0]?.facts, { added: 100_000, removed: 100_000 })
+  })
+
   it("bounds its notes however many hunks were found only loosely", () => {
     const lines = numbered(300)
     const hunks = lines.map((line) => `@@\n-${line}  \n+x`)
