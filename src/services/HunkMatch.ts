@@ -10,6 +10,7 @@ import { Result } from "effect"
 import type { PatchSettings } from "../schema/Config.ts"
 import { ContextAmbiguous, type ContextNotFound, type Hunk, type HunkLine } from "../schema/Patch.ts"
 import { type FileView, fileView, placesFrom } from "./FileView.ts"
+import { type Bound, boundsOf, missingAnchor } from "./HunkAnchors.ts"
 import { type HunkChanges, hunkChanges, TakenLines } from "./HunkChanges.ts"
 import { allSteps, type Step, steps } from "./LooseText.ts"
 import { notFound } from "./NearestPlace.ts"
@@ -81,8 +82,8 @@ interface Place {
 
 const placeLines = (search: Search, moved: HunkChanges): Found<Place> => {
   const { after, hunk, view } = search
-  const bounds = boundsOf(search)
-  if (bounds.length === 0) return refuseMissing(search, { lines: missingAnchor(search) })
+  const bounds = boundsOf(view, hunk, after)
+  if (bounds.length === 0) return refuseMissing(search, { lines: missingAnchor(view, hunk) })
   for (const pattern of patternsOf(hunk))
     for (const step of allSteps) {
       const fitting = view.places(pattern, step, hunk.endOfFile)
@@ -154,55 +155,13 @@ const firstFew = (places: ReadonlyArray<number>, isWanted: (place: number) => bo
   return few
 }
 
-// --- anchors --------------------------------------------------------------------------------------------------------
-
-/** Where the lines of a hunk may start. */
-interface Bound {
-  readonly from: number
-  /** The line of the last anchor. */
-  readonly anchor: number | undefined
-  /** Where the block that the last anchor opens ends, by indentation. */
-  readonly blockEnd: number
-  /** More lines than one fit the anchor; then `from` is behind the first of them. */
-  readonly anchors: ReadonlyArray<number>
-}
-
-const noAnchor = (from: number): Bound => ({ from, anchor: undefined, blockEnd: from, anchors: [] })
-
-/** Below the hunk before, and as the second choice anywhere in the file. */
-const boundsOf = (search: Search): ReadonlyArray<Bound> => {
-  const starts = search.after === 0 ? [0] : [search.after, 0]
-  return starts.map((start) => descend(search, start)).filter((bound) => bound !== undefined)
-}
-
-/** Each anchor below the one before; undefined when one of them is not there. */
-const descend = ({ hunk, view }: Search, start: number): Bound | undefined => {
-  let bound = noAnchor(start)
-  for (const { text } of hunk.anchors) {
-    const places = view.anchorPlaces(text, bound.from)
-    const inside = places.filter((place) => place < bound.blockEnd)
-    const anchors = inside.length > 0 ? inside : places
-    const first = anchors[0]
-    if (first === undefined) return undefined
-    const single = anchors.length === 1
-    bound = { from: first + 1, anchor: first, blockEnd: single ? view.blockEnd(first) : first + 1, anchors: single ? [] : anchors }
-  }
-  return bound
-}
-
-/** The anchor to name when the anchors lead nowhere: the first that is nowhere in the file, else the last. */
-const missingAnchor = ({ hunk, view }: Search): Hunk["anchors"] => {
-  const missing = hunk.anchors.find(({ text }) => view.anchorPlaces(text, 0).length === 0)
-  return missing === undefined ? hunk.anchors.slice(-1) : [missing]
-}
-
 // --- hunks that only add --------------------------------------------------------------------------------------------
 
 /** Right behind the anchor, where the header says, or at the end of the file. */
 const placeInsertion = (search: Search, moved: HunkChanges): Found<Place> => {
   const { after, ambiguity, drift, hunk, taken, view } = search
-  const bound = boundsOf(search)[0]
-  if (bound === undefined) return refuseMissing(search, { lines: missingAnchor(search) })
+  const bound = boundsOf(view, hunk, after)[0]
+  if (bound === undefined) return refuseMissing(search, { lines: missingAnchor(view, hunk) })
   if (bound.anchors.length > 1 && ambiguity === "refuse") return refuseSeveral(search, bound.anchors)
   const start = bound.anchor !== undefined ? bound.from : hunk.at !== undefined && !hunk.endOfFile ? hunk.at + drift : view.count
   const next = bound.anchor === undefined ? after : start
