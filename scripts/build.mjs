@@ -19,6 +19,33 @@ const put = (name, content, mode) => {
   renameSync(`${target}.${process.pid}`, target)
 }
 
+/**
+ * `import { Effect, Schema } from "effect"` as imports of the modules themselves. Through the package's one door every
+ * module that any file uses would be reached from every file, and so be part of the start.
+ */
+const perModule = (text) =>
+  text.replace(/^import (type )?\{([^}]*)\} from "effect"$/gm, (_, allTypes, names) =>
+    names
+      .split(",")
+      .map((name) => name.trim())
+      .filter((name) => name !== "")
+      .map((name) => {
+        const isType = allTypes !== undefined || name.startsWith("type ")
+        const module = name.replace(/^type /, "")
+        return /^[A-Z]/.test(module)
+          ? `import ${isType ? "type " : ""}* as ${module} from "effect/${module}"`
+          : `import { ${module} } from "effect/Function"`
+      })
+      .join("\n"),
+  )
+
+const modules = {
+  name: "effect's modules",
+  setup: (build) => {
+    build.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({ contents: perModule(readFileSync(path, "utf8")), loader: "ts" }))
+  },
+}
+
 // Node 24 reads the sources as they are.
 const { listTools } = await import("../src/mcp/Tools.ts")
 
@@ -40,6 +67,7 @@ const { outputFiles } = await build({
   define: { CODESPACE_VERSION: JSON.stringify(version), CODESPACE_TOOLS: JSON.stringify(listTools()) },
   // CommonJS dependencies ask for `require`.
   banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  plugins: [modules],
   logLevel: "warning",
   write: false,
 })

@@ -8,7 +8,7 @@ import { type Refusal, toRecord } from "../schema/Refusal.ts"
 import { excerpt } from "../schema/Retry.ts"
 import type { Answer } from "./ToolRow.ts"
 
-/** Most bytes of a result on the wire, counted as if every character needed its longest escape. */
+/** Most bytes of a result on the wire. */
 export const resultLimit = 8 * 1024 * 1024
 
 const longestEscape = 6
@@ -36,9 +36,11 @@ export const refused = (refusal: Refusal): CallToolResult => {
   }
 }
 
-/** An upper bound of the bytes an answer takes on the wire, in time linear in its parts, not in its characters. */
-export const wireBytes = (answer: Answer): number =>
-  longestEscape * (answer.text.length + units(answer.result)) + (answer.image?.data.length ?? 0)
+/** Bytes an answer takes on the wire: a bound that is quick to find, and where that is too much, the exact number. */
+export const wireBytes = (answer: Answer): number => {
+  const bound = longestEscape * (answer.text.length + units(answer.result)) + (answer.image?.data.length ?? 0)
+  return bound <= resultLimit ? bound : Buffer.byteLength(JSON.stringify(answered(answer)))
+}
 
 /** UTF-16 units of a value's JSON, without building it. */
 export const units = (value: unknown): number => {
