@@ -38,8 +38,8 @@ export const refused = (refusal: Refusal): CallToolResult => {
 /** Bytes an answer takes on the wire: a bound that is quick to find, and only where that is too much, the exact number. */
 export const wireBytes = (answer: Answer): number => {
   // The text says what the structured part says, so a look at it is a look at both; a short one is not worth it.
-  const escape = answer.text.length < worthALook || control.test(answer.text) ? 6 : 2
-  const bound = escape * (Buffer.byteLength(answer.text) + sizeOf(answer.result, Buffer.byteLength)) + (answer.image?.data.length ?? 0)
+  const perByte = answer.text.length < worthALook || control.test(answer.text) ? 6 : 2
+  const bound = perByte * (Buffer.byteLength(answer.text) + sizeOf(answer.result, Buffer.byteLength)) + (answer.image?.data.length ?? 0)
   return bound <= resultLimit ? bound : Buffer.byteLength(JSON.stringify(answered(answer)))
 }
 
