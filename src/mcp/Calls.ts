@@ -4,7 +4,7 @@
  * plain is left to the SDK.
  */
 import { errorOf, isId, isObject, type JSONRPCMessage, type RequestId } from "./Rpc.ts"
-import type { CallContext, ToolTable } from "./Table.ts"
+import type { CallContext, ToolTable } from "./ToolTable.ts"
 
 /** A request whose shape is what the SDK would let pass, and that asks for nothing beyond a call. */
 export interface PlainCall {

@@ -6,7 +6,7 @@
 import { local } from "./Authority.ts"
 import { Calls, cancelled } from "./Calls.ts"
 import { errorOf, isObject, type JSONRPCMessage, type RequestId, RpcCode, RpcError } from "./Rpc.ts"
-import { type Client, capabilitiesOf, type ToolTable } from "./Table.ts"
+import { type Client, capabilitiesOf, type ToolTable } from "./ToolTable.ts"
 
 /** Newest first; a client that asks for another one is offered the newest. */
 const versions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"]

@@ -20,7 +20,7 @@ import { cancelled, plainCall } from "./Calls.ts"
 import { authorize, type DoorOptions, rejection } from "./Door.ts"
 import { factoryOf } from "./Server.ts"
 import { type Session, type SessionLimits, Sessions, sessionLimits } from "./Sessions.ts"
-import type { ToolTable } from "./Table.ts"
+import type { ToolTable } from "./ToolTable.ts"
 
 export interface EndpointOptions extends DoorOptions {
   readonly table: ToolTable

@@ -4,7 +4,7 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio"
 import type { LineTransport } from "./LineTransport.ts"
 import type { JSONRPCMessage } from "./Rpc.ts"
 import { factoryOf } from "./Server.ts"
-import type { ToolTable } from "./Table.ts"
+import type { ToolTable } from "./ToolTable.ts"
 
 /** Serves from here on, the `early` messages first. The connection stays the caller's to close. */
 export const serveModern = (

@@ -4,7 +4,7 @@
  */
 import { type McpServerFactory, Server, type ServerContext } from "@modelcontextprotocol/server"
 import { fromAuthInfo } from "./Authority.ts"
-import { type CallContext, type Client, capabilitiesOf, type ToolTable } from "./Table.ts"
+import { type CallContext, type Client, capabilitiesOf, type ToolTable } from "./ToolTable.ts"
 
 /** Makes the SDK's server for one connection, or for one request of the 2026 revision. */
 export const factoryOf =

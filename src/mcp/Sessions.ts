@@ -8,7 +8,7 @@ import { type Authority, toAuthInfo } from "./Authority.ts"
 import { Calls } from "./Calls.ts"
 import { Replay } from "./Replay.ts"
 import { factoryOf } from "./Server.ts"
-import type { Client, ToolTable } from "./Table.ts"
+import type { Client, ToolTable } from "./ToolTable.ts"
 
 export interface SessionLimits {
   readonly count: number

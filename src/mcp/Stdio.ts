@@ -8,7 +8,7 @@ import { Effect, type Scope } from "effect"
 import { Conversation } from "./Conversation.ts"
 import { type CloseReason, LineTransport } from "./LineTransport.ts"
 import { isObject, type JSONRPCMessage } from "./Rpc.ts"
-import type { ToolTable } from "./Table.ts"
+import type { ToolTable } from "./ToolTable.ts"
 
 export type StopReason = CloseReason | "signal" | "parent gone"
 
@@ -35,7 +35,7 @@ export const runStdio = Effect.fn("Stdio.run")(function* (options: StdioOptions)
       serve(transport, options.table, log)
       void transport.start()
     }),
-    () => Effect.raceAll([closed(transport), signalled, orphaned(options.parent ?? (() => process.ppid))]),
+    () => Effect.raceAll([closed(transport), Effect.as(stopSignal, "signal" as const), orphaned(options.parent ?? (() => process.ppid))]),
     () => Effect.promise(() => transport.close()),
   )
 })
@@ -115,9 +115,9 @@ const closed = (transport: LineTransport): Effect.Effect<StopReason> =>
     if (transport.reason !== undefined) resume(Effect.succeed(transport.reason))
   })
 
-/** The listeners stay: a second signal, as impatient clients send it, must not cut the closing short. */
-const signalled: Effect.Effect<StopReason> = Effect.callback((resume) => {
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resume(Effect.succeed("signal")))
+/** A signal that asks to stop. The listeners stay: a second one, as impatient clients send it, must not cut the closing short. */
+export const stopSignal: Effect.Effect<void> = Effect.callback((resume) => {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resume(Effect.void))
 })
 
 /** A parent can die while someone else still holds the other end of the pipe; then no end of input ever comes. */

@@ -120,7 +120,9 @@ const overreach = (planned: Plan, patch: string): ReadonlyArray<string> => {
     for (const [line, count] of tally(contentOf(after))) gone.set(line, (gone.get(line) ?? 0) - count)
   }
   const deleted = new Set(Result.getOrThrow(parse(patch)).flatMap(({ kind, path }) => (kind === "delete" ? [path] : [])))
-  const whole = planned.targets.filter(({ path }) => deleted.has(path)).flatMap(({ before }) => [...tally(contentOf(before)).keys()])
+  const whole = planned.targets
+    .filter(({ after, path }) => deleted.has(path) || (after === undefined && deleted.size > 0))
+    .flatMap(({ before }) => [...tally(contentOf(before)).keys()])
   const lines = [...gone].filter(
     ([line, count]) => count !== 0 && line !== "" && !said.has(plain(line)) && !(count > 0 && whole.includes(line)),
   )

@@ -1,102 +1,42 @@
 /**
- * The tool table as every edge serves it, in both protocol eras: it lists the tools, performs their calls and turns
- * outcomes into results. A call is interrupted when its client cancels it. Nothing here knows what a tool does, nor
- * how a message travels.
+ * Performs tool calls for the edges: finds the row, provides the caller, and turns the outcome into a result. A call is
+ * interrupted when its client cancels it. Nothing here knows what a tool does, nor how a message travels.
  */
-import type { CallToolResult, ListToolsResult } from "@modelcontextprotocol/server"
+import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Effect, Exit, Option } from "effect"
 import { Cancelled, Internal } from "../schema/Operation.ts"
 import { LimitExceeded } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import { Caller } from "../services/Caller.ts"
-import type { Authority } from "./Authority.ts"
 import { answered, refused, resultLimit, wireBytes } from "./Results.ts"
 import { RpcCode, RpcError } from "./Rpc.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
+import type { CallContext, Client, ToolTable } from "./ToolTable.ts"
 
-export interface TableOptions {
+export interface CallOptions {
   readonly rows: ReadonlyArray<ToolRow>
   /** Runs a call in the program's runtime; the signal interrupts it. */
   readonly run: (call: Effect.Effect<Answer, Refusal>, signal: AbortSignal) => Promise<Exit.Exit<Answer, Refusal>>
-  /** What a client may tell its model about the whole server. */
-  readonly instructions: string
-  readonly version: string
   /** Takes one line for the operator's log. */
   readonly log: (line: string) => void
 }
 
-/** Program and version, as a client says. */
-export interface Client {
-  readonly name: string
-  readonly version: string
-}
-
-/** What comes with a call besides its parameters. */
-export interface CallContext {
-  readonly authority: Authority
-  readonly client: Client | undefined
-  readonly signal: AbortSignal
-  /** Sends a progress notification under the token the client gave. */
-  readonly notify: (progress: ProgressNotification) => Promise<void>
-}
-
-export interface ProgressNotification {
-  readonly method: "notifications/progress"
-  readonly params: { readonly progressToken: string | number; readonly progress: number; readonly message: string }
-}
-
-export interface ToolTable {
-  /** What a server says about itself. */
-  readonly about: { readonly name: string; readonly title: string; readonly version: string }
-  readonly instructions: string
-  /** Sorted and constant, as the 2026 revision wants the list. */
-  readonly tools: ListToolsResult["tools"]
-  /** Whether a call of this tool may wait for seconds. */
-  readonly waits: (name: string) => boolean
-  /** Performs a `tools/call`. Rejects with an `RpcError` only for an unknown tool and malformed parameters. */
-  readonly call: (params: unknown, context: CallContext) => Promise<CallToolResult>
-}
-
-/** Builds the table once; every connection shares it. */
-export const makeTable = (options: TableOptions): ToolTable => {
-  const rows = new Map(options.rows.map((row) => [row.name, row]))
-  const settle = outcomes(options.log)
-
-  const call = async (params: unknown, context: CallContext): Promise<CallToolResult> => {
+/** The call of a `ToolTable` over these rows. */
+export const makeCall = ({ log, rows, run }: CallOptions): ToolTable["call"] => {
+  const byName = new Map(rows.map((row) => [row.name, row]))
+  const settle = outcomes(log)
+  return async (params, context) => {
     const { name, arguments: args = {}, _meta } = callParams(params)
-    const row = rows.get(name)
+    const row = byName.get(name)
     if (row === undefined) throw new RpcError(RpcCode.invalidParams, `Unknown tool: ${name}`)
     const effect = Effect.provideService(
       Effect.suspend(() => row.call(args)),
       Caller,
       callerOf(context, _meta?.progressToken),
     )
-    return settle(row, await options.run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
-  }
-
-  return {
-    about: { name: "codespace", title: "CodeSpace", version: options.version },
-    instructions: options.instructions,
-    tools: listed(options.rows),
-    call,
-    waits: (name) => rows.get(name)?.waits ?? false,
+    return settle(row, await run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
   }
 }
-
-const listed = (rows: ReadonlyArray<ToolRow>): ListToolsResult["tools"] =>
-  rows
-    .map((row) => ({
-      name: row.name,
-      title: row.title,
-      description: row.description,
-      inputSchema: row.input as ListToolsResult["tools"][number]["inputSchema"],
-      outputSchema: row.output as NonNullable<ListToolsResult["tools"][number]["outputSchema"]>,
-      annotations: row.hints,
-    }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-
-/** What a server of an era says it can do. Logging is declared because clients of the 2025 era may set its level. */
-export const capabilitiesOf = (era: "legacy" | "modern") => ({ tools: {}, ...(era === "legacy" ? { logging: {} } : {}) })
 
 interface CallParams {
   readonly name: string
@@ -148,7 +88,7 @@ const outcomes = (log: (line: string) => void) => {
       if (bytes <= resultLimit) return answered(exit.value)
       // What a reading call found can be asked for in parts; what a changing call did is in its record.
       if (row.hints.readOnlyHint) return refused(new LimitExceeded({ limit: "result_bytes", value: resultLimit, asked: bytes }))
-      return defect(row, `a result of up to ${bytes} bytes`)
+      return defect(row, `a result of ${bytes} bytes`)
     }
     if (Cause.hasInterruptsOnly(exit.cause)) return refused(new Cancelled({}))
     if (Cause.hasDies(exit.cause)) return defect(row, Cause.pretty(exit.cause))
