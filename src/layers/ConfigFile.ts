@@ -8,7 +8,7 @@ import { homedir } from "node:os"
 import { basename, dirname, isAbsolute, join, resolve } from "node:path"
 import { Effect, Layer, Result } from "effect"
 import type { ConfigFile } from "../schema/Config.ts"
-import { defaults } from "../schema/ConfigDefaults.ts"
+import { defaults, patchDefaults } from "../schema/ConfigDefaults.ts"
 import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { AppConfig, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
@@ -134,7 +134,7 @@ const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<R
 
 const onCommandLine = (folder: string): Registration => {
   const root = resolve(folder)
-  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", patch: defaults.patch }
+  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", patch: patchDefaults }
 }
 
 /** A folder's name in the letters an id may have. */

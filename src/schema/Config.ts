@@ -3,7 +3,7 @@
  * do is refused in words where it is asked for, never accepted and ignored.
  */
 import { Duration, Effect, Result, Schema, SchemaIssue } from "effect"
-import { defaults } from "./ConfigDefaults.ts"
+import { defaults, patchDefaults } from "./ConfigDefaults.ts"
 import { type ConfigProblem, fieldPath } from "./ConfigProblem.ts"
 import { FileRule, NetworkAccess } from "./Policy.ts"
 import { excerpt } from "./Retry.ts"
@@ -34,7 +34,7 @@ const Span = Schema.String.check(Schema.isPattern(timePattern, { expected: 'a ti
 )
 
 const PatchSettings = Schema.Struct({
-  ambiguity: field(Schema.Literals(["refuse", "first"]), defaults.patch.ambiguity).annotate({
+  ambiguity: field(Schema.Literals(["refuse", "first"]), patchDefaults.ambiguity).annotate({
     description: "What becomes of a hunk that fits several places: it is refused, or takes the first and the result says so",
   }),
   durability: field(
@@ -51,7 +51,7 @@ export const WorkspaceEntry = Schema.Struct({
   environment: field(Name, "host"),
   sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
   approvals: field(Schema.Literals(["off", "confirm"]).check(only((value) => value === "off", "approvals are", '"off"')), "off"),
-  patch: field(PatchSettings, defaults.patch),
+  patch: field(PatchSettings, patchDefaults),
   hooks: field(Schema.Record(Schema.String, Schema.Json).check(only((value) => Object.keys(value).length === 0, "hooks are", "{}")), {}),
 })
 export type WorkspaceEntry = typeof WorkspaceEntry.Type

@@ -3,7 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
 import type { PatchSettings } from "../../src/schema/Config.ts"
-import { defaults } from "../../src/schema/ConfigDefaults.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule, Profile } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { Root } from "../../src/services/Disk.ts"
@@ -27,7 +27,7 @@ const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
 
 /** A transaction on `root` until the scope ends. */
 export const openTransaction = (root: string, { files = [{ glob: "**", access: "write" }], patch, through }: PatchingOptions = {}) => {
-  const settings = { id: WorkspaceId.make("test"), root, profile: profileOf(files), patch: { ...defaults.patch, ...patch } }
+  const settings = { id: WorkspaceId.make("test"), root, profile: profileOf(files), patch: { ...patchDefaults, ...patch } }
   const opened = Workspace.layer(settings).pipe(Layer.provide(NodeDisk.layer))
   const between = Layer.effect(
     Workspace,
