@@ -1,8 +1,8 @@
-/** Patches through the built program where several workspaces are served, each with its own settings. */
+/** Patches through the built program: several workspaces with settings of their own, and texts of megabytes. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, expect, it } from "vitest"
-import { connect, makeHome, refusalOf } from "../support/Program.ts"
+import { type Connection, connect, makeHome, refusalOf, serve } from "../support/Program.ts"
 
 const home = makeHome({ f: "same\nother\nsame\n" })
 afterAll(() => home.remove())
@@ -37,4 +37,25 @@ it("R038: changes the named workspace by its own settings, and none where the na
   } finally {
     await connection.close()
   }
+})
+
+it("R031: adds files of 300 KB and 2 MB, by stdio and by HTTP", async () => {
+  const large = makeHome({})
+  const line = "x".repeat(99)
+  const addBoth = async (connection: Connection, name: string) => {
+    for (const lines of [3_000, 20_000]) {
+      const path = `${name}-${lines}`
+      const text = `*** Begin Patch\n*** Add File: ${path}\n${`+${line}\n`.repeat(lines)}*** End Patch\n`
+      const result = await connection.call("apply_patch", { workspace_id: "app", patch: text })
+      expect(result.structuredContent).toMatchObject({ status: "applied", changes: [{ path, kind: "add", added: lines }] })
+      expect(readFileSync(join(large.workspace, path), "utf8")).toBe(`${line}\n`.repeat(lines))
+    }
+  }
+  const stdio = await connect("v2-2025", { stdio: large })
+  await addBoth(stdio, "stdio").finally(stdio.close)
+  const served = await serve(large)
+  const http = await connect("v2-2025", { http: served })
+  await addBoth(http, "http").finally(http.close)
+  expect(await served.stop()).toBe(0)
+  large.remove()
 })
