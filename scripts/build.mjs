@@ -19,10 +19,37 @@ const put = (name, content, mode) => {
   renameSync(`${target}.${process.pid}`, target)
 }
 
+/**
+ * `import { Effect, Schema } from "effect"` as imports of the modules themselves. Through the package's one door every
+ * module that any file uses would be reached from every file, and so be part of the start.
+ */
+const perModule = (text) =>
+  text.replace(/^import (type )?\{([^}]*)\} from "effect"$/gm, (_, allTypes, names) =>
+    names
+      .split(",")
+      .map((name) => name.trim())
+      .filter((name) => name !== "")
+      .map((name) => {
+        const isType = allTypes !== undefined || name.startsWith("type ")
+        const module = name.replace(/^type /, "")
+        return /^[A-Z]/.test(module)
+          ? `import ${isType ? "type " : ""}* as ${module} from "effect/${module}"`
+          : `import { ${module} } from "effect/Function"`
+      })
+      .join("\n"),
+  )
+
+const modules = {
+  name: "effect's modules",
+  setup: (build) => {
+    build.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({ contents: perModule(readFileSync(path, "utf8")), loader: "ts" }))
+  },
+}
+
 // Node 24 reads the sources as they are.
 const { listTools } = await import("../src/mcp/Tools.ts")
 
-const { outputFiles } = await build({
+const { metafile, outputFiles } = await build({
   absWorkingDir: root,
   entryPoints: { codespace: "src/main.ts" },
   outdir: "dist",
@@ -40,12 +67,26 @@ const { outputFiles } = await build({
   define: { CODESPACE_VERSION: JSON.stringify(version), CODESPACE_TOOLS: JSON.stringify(listTools()) },
   // CommonJS dependencies ask for `require`.
   banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  plugins: [modules],
+  metafile: true,
   logLevel: "warning",
   write: false,
 })
 
+/** The licences of the packages whose code is in the bundle, which ask to go with it. */
+const licences = () => {
+  const folders = Object.keys(metafile.inputs).flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? [])
+  return [...new Set(folders)].sort().map((folder) => {
+    const { license, name, version } = JSON.parse(readFileSync(`${root}/${folder}/package.json`, "utf8"))
+    const file = readdirSync(`${root}/${folder}`).find((entry) => /^licen[cs]e/i.test(entry))
+    const text = file === undefined ? "" : `\n\n${readFileSync(`${root}/${folder}/${file}`, "utf8").trim()}`
+    return `${name} ${version} (${license})${text}\n`
+  })
+}
+
 mkdirSync(`${root}/dist`, { recursive: true })
-const written = new Set(["main.mjs", ...outputFiles.map(({ path }) => basename(path))])
+put("LICENSES.txt", licences().join(`\n${"-".repeat(80)}\n\n`), 0o644)
+const written = new Set(["main.mjs", "LICENSES.txt", ...outputFiles.map(({ path }) => basename(path))])
 for (const { contents, path } of outputFiles) put(basename(path), contents, 0o644)
 
 const [major, minor] = wanted.split(".")

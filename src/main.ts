@@ -1,18 +1,18 @@
 /**
- * The command line, and the one place that joins everything. `codespace mcp` serves one client over stdio, `codespace
- * serve` serves many over HTTP. Exit code 0 after an orderly end, 1 when something is wrong, 2 for a wrong command line.
+ * The command line. `codespace mcp` serves one client over stdio, `codespace serve` serves many over HTTP. Exit code 0
+ * after an orderly end, 1 when something is wrong, 2 for a wrong command line.
+ *
+ * A client waits for what is imported here, so nothing is that a start does not need: what performs calls is
+ * `program.ts`, and comes with the first one.
  */
-import { randomBytes } from "node:crypto"
 import { parseArgs } from "node:util"
-import { Cause, Context, Effect, Exit, Layer, Option, Schema, Scope, Semaphore } from "effect"
+import { Cause, Context, Data, Effect, Exit, Fiber, Layer, type Scope } from "effect"
 import * as ConfigFile from "./layers/ConfigFile.ts"
 import * as Observability from "./layers/Observability.ts"
-import { makeTable } from "./mcp/Server.ts"
-import { claimStdout, runStdio } from "./mcp/Stdio.ts"
-import { type ListedTool, offered, rowsOf } from "./mcp/ToolList.ts"
-import { StoreUnavailable } from "./schema/Operation.ts"
+import { claimStdout, runStdio, stopSignal } from "./mcp/Stdio.ts"
+import { type ListedTool, offered } from "./mcp/ToolList.ts"
+import { tableOf } from "./mcp/ToolTable.ts"
 import { AppConfig } from "./services/AppConfig.ts"
-import type { Callers } from "./services/Callers.ts"
 
 // Written in by the build; the sources run without it.
 declare const CODESPACE_VERSION: string | undefined
@@ -43,7 +43,7 @@ const STOP_LIMIT = 4500
 
 const log = (line: string): void => void process.stderr.write(`${line}\n`)
 
-class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
+class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
 
 interface Asked {
   readonly command: string
@@ -80,53 +80,26 @@ const parse = (argv: ReadonlyArray<string>): Effect.Effect<Asked, UsageError> =>
     catch: (cause) => new UsageError({ message: cause instanceof Error ? cause.message : String(cause) }),
   })
 
-/** The configuration, the table of its tools, and the control side on demand. */
+/** The configuration, the table of the tools it offers, and the program behind them, which is loaded when it is needed. */
 const prepare = Effect.fnUntraced(function* (asked: Asked) {
   const configured = ConfigFile.layer({ folders: asked.folders, ...(asked.config === undefined ? {} : { config: asked.config }) })
   const config = Context.get(yield* Layer.build(configured), AppConfig)
-  const control = yield* onDemand(buildControl(config))
-  const context = yield* Effect.context<never>()
-  const table = makeTable({
-    rows: rowsOf(offered(yield* toolList, config), (name, args) => Effect.flatMap(control, ({ call }) => call(name, args))),
-    run: (call, signal) => Effect.runPromiseExitWith(context)(call, { signal }),
-    instructions,
-    version,
-    log,
-  })
-  return { config, control, table }
+  const list = offered(yield* toolList, config)
+  const context = yield* Effect.context<Scope.Scope>()
+  const load = async () => {
+    const { makeProgram } = await import("./program.ts")
+    return Effect.runPromise(Effect.provideContext(makeProgram(config, list, log), context))
+  }
+  const program: { loaded?: ReturnType<typeof load> } = {}
+  const loaded = () => (program.loaded ??= load())
+  const table = tableOf({ list, instructions, version, call: async (params, call) => (await loaded()).call(params, call) })
+  return { loaded, table }
 })
 
+/** The build writes the list in; run from the sources, it is made. */
 const toolList = Effect.promise(async () =>
   typeof CODESPACE_TOOLS === "undefined" ? (await import("./mcp/Tools.ts")).listTools() : CODESPACE_TOOLS,
 )
-
-/** Loads and builds all that performs calls. A client that only lists tools never waits for it. */
-const buildControl = Effect.fnUntraced(function* (config: AppConfig["Service"]) {
-  const [app, tools, { Callers }] = yield* Effect.promise(() =>
-    Promise.all([import("./layers/App.ts"), import("./mcp/Tools.ts"), import("./services/Callers.ts")]),
-  )
-  const services = yield* Layer.build(app.layerControl(tools.workspaceTools, config))
-  return { call: tools.callOn(services), callers: Context.get(services, Callers) }
-})
-
-/**
- * Builds something when it is first asked for and keeps it until the scope ends. A failure is not kept: a store that was
- * locked or full is tried again by the next call.
- */
-const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: string }>(build: Effect.Effect<A, E, Scope.Scope>) {
-  const scope = yield* Effect.scope
-  const building = yield* Semaphore.make(1)
-  const kept: { value?: A } = {}
-  const once = Effect.suspend(() =>
-    kept.value !== undefined
-      ? Effect.succeed(kept.value)
-      : Scope.provide(build, scope).pipe(
-          Effect.tap((value) => Effect.sync(() => Object.assign(kept, { value }))),
-          Effect.mapError((error) => new StoreUnavailable({ cause: error.message })),
-        ),
-  )
-  return Effect.suspend(() => (kept.value !== undefined ? Effect.succeed(kept.value) : building.withPermits(1)(once)))
-})
 
 const mcp = Effect.fnUntraced(function* (asked: Asked) {
   const output = yield* claimStdout
@@ -135,44 +108,13 @@ const mcp = Effect.fnUntraced(function* (asked: Asked) {
 })
 
 const serve = Effect.fnUntraced(function* (asked: Asked) {
-  const { config, control, table } = yield* prepare(asked)
-  const { callers } = yield* control
-  const token = yield* ownersToken(callers, asked.newToken)
-  const [http, { welcome }] = yield* Effect.promise(() => Promise.all([import("./mcp/Http.ts"), import("./mcp/ClientSetup.ts")]))
-  const server = yield* Layer.build(
-    http.layer({
-      ...config.http,
-      ...(asked.port === undefined ? {} : { port: asked.port }),
-      table,
-      authenticate: authenticator(callers),
-      log,
-    }),
-  )
-  process.stdout.write(welcome(http.endpointOf(server), token, [...config.workspaces.keys()]))
-  yield* stopSignal
-})
-
-/** The first start makes a token for the person at this machine; later ones only on request. Undefined when it is kept. */
-const ownersToken = Effect.fnUntraced(function* (callers: Callers["Service"], newToken: boolean) {
-  if (!newToken && (yield* callers.exists(OWNER))) return undefined
-  const token = `cs_${randomBytes(32).toString("base64url")}`
-  yield* callers.register(OWNER, token)
-  return token
-})
-
-const OWNER = "owner"
-
-const authenticator = (callers: Callers["Service"]) => (token: string) =>
-  Effect.runPromise(
-    callers.byToken(token).pipe(
-      Effect.map(Option.map(({ name }) => ({ name, workspaces: undefined }))),
-      Effect.map(Option.getOrUndefined),
-      Effect.orElseSucceed(() => undefined),
-    ),
-  )
-
-const stopSignal: Effect.Effect<void> = Effect.callback((resume) => {
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resume(Effect.void))
+  // Listened for before anybody is told that the server runs.
+  const stopped = yield* Effect.forkChild(stopSignal, { startImmediately: true })
+  const { loaded, table } = yield* prepare(asked)
+  const { serveHttp } = yield* Effect.promise(loaded)
+  const welcome = yield* serveHttp({ table, newToken: asked.newToken, ...(asked.port === undefined ? {} : { port: asked.port }) })
+  process.stdout.write(welcome)
+  yield* Fiber.join(stopped)
 })
 
 const run = Effect.fnUntraced(function* (argv: ReadonlyArray<string>) {

@@ -28,7 +28,7 @@ import * as Sqlite from "./Sqlite.ts"
 /** Everything about one workspace, on top of what all workspaces share. The journal repairs it before anything else is built. */
 const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSettings) =>
   Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(
-    Layer.provideMerge(PatchJournal.layer({ stateFolder, durability: settings.durability })),
+    Layer.provideMerge(PatchJournal.layer({ stateFolder, durability: settings.patch.durability })),
     Layer.provideMerge(Workspace.layer(settings)),
   )
 

@@ -3,26 +3,27 @@
  * else by CODESPACE_CONFIG, else `codespace/config.json` in the user's configuration folder, else none. Folders of the
  * command line are workspaces beside those of the file. Everything that is wrong is told at once.
  */
+import { readFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { basename, dirname, isAbsolute, join, resolve } from "node:path"
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import { Config, Effect, FileSystem, Layer, Result } from "effect"
-import { type ConfigFile, ConfigInvalid, decodeConfig } from "../schema/Config.ts"
-import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
-import { WorkspaceId } from "../schema/Workspace.ts"
+import { Effect, Layer, Result } from "effect"
+import type { ConfigFile } from "../schema/Config.ts"
+import { defaults, patchDefaults } from "../schema/ConfigDefaults.ts"
+import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
+import type { WorkspaceId } from "../schema/Workspace.ts"
 import { AppConfig, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
-import { parseConfig } from "./ConfigText.ts"
-import { contains, privateFolder, realFolder, realPlace, reasonOf } from "./Folders.ts"
+import { attempt, contains, privateFolder, realFolder, realPlace } from "./Folders.ts"
 
 export interface ConfigOptions {
   /** A file named on the command line. */
   readonly config?: string
   /** Folders named on the command line; each is a workspace under its own name, with profile `workspace-write`. */
   readonly folders: ReadonlyArray<string>
+  /** Instead of the environment of this process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
-export const layer = (options: ConfigOptions): Layer.Layer<AppConfig, ConfigInvalid> =>
-  Layer.effect(AppConfig, load(options)).pipe(Layer.provide(NodeFileSystem.layer))
+export const layer = (options: ConfigOptions): Layer.Layer<AppConfig, ConfigInvalid> => Layer.effect(AppConfig, load(options))
 
 /** A workspace before its profile is looked up; `at` is the field or folder that problems name. */
 interface Registration extends Omit<WorkspaceSettings, "id" | "profile" | "realRoot"> {
@@ -33,28 +34,28 @@ interface Registration extends Omit<WorkspaceSettings, "id" | "profile" | "realR
 type Found = Registration & { readonly realRoot: string }
 
 const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
-  const places = yield* standardPlaces
-  const source = yield* findFile(options.config, places)
+  const variable = variablesOf(options.environment ?? process.env)
+  const places = standardPlaces(variable)
+  const source = yield* Effect.fromResult(findFile(options.config ?? variable("CODESPACE_CONFIG"), places))
   const origin = source === undefined ? {} : { file: source.path }
-  const refuse = (problems: ReadonlyArray<ConfigProblem>) => Effect.fail(new ConfigInvalid({ ...origin, problems }))
+  const refuse = (problems: ReadonlyArray<ConfigProblem>) => new ConfigInvalid({ ...origin, problems })
 
-  const value = source === undefined ? Result.succeed({}) : parseConfig(source.text)
-  const file = yield* Effect.fromResult(Result.flatMap(value, decodeConfig)).pipe(Effect.catch(refuse))
-  const [configured, lost] = yield* Effect.partition(inFile(file, places.home, dirname(source?.path ?? places.config)), withRealRoot)
-  const [given, unusable] = yield* Effect.partition(options.folders.map(onCommandLine), withRealRoot)
+  const file: ConfigFile = source === undefined ? defaults : yield* Effect.mapError(decoded(source.text), refuse)
+  const [lost, configured] = separated(inFile(file, places.home, dirname(source?.path ?? places.config)).map(withRealRoot))
+  const [unusable, given] = separated(options.folders.map(onCommandLine).map(withRealRoot))
   const workspaces = [...configured, ...distinctNames(given)]
   const problems = [
     ...namingProblems(file),
     ...lost,
     ...unusable,
     ...clashes(configured, workspaces.slice(configured.length)),
-    ...exposures(workspaces, yield* ownFolders(places, source?.path)),
+    ...exposures(workspaces, ownFolders(places, source?.path)),
   ]
   if (problems.length > 0) return yield* refuse(problems)
   if (workspaces.length === 0) return yield* refuse([noWorkspace(places.config)])
 
-  const stateFolder = yield* privateFolder(places.state).pipe(
-    Effect.catch((reason) => refuse([{ at: `the state folder ${places.state}`, problem: reason }])),
+  const stateFolder = yield* Effect.fromResult(privateFolder(places.state)).pipe(
+    Effect.mapError((reason) => refuse([{ at: `the state folder ${places.state}`, problem: reason }])),
   )
   const settings = workspaces.map((workspace) => settingsOf(workspace, file))
   return AppConfig.of({
@@ -67,43 +68,59 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   })
 })
 
+/** Parser and decoder are loaded when there is a file to read. */
+const decoded = Effect.fnUntraced(function* (text: string) {
+  const [{ parseConfig }, { decodeConfig }] = yield* Effect.promise(() =>
+    Promise.all([import("./ConfigText.ts"), import("../schema/Config.ts")]),
+  )
+  return yield* Effect.fromResult(Result.flatMap(parseConfig(text), decodeConfig))
+})
+
+const separated = <A>(
+  results: ReadonlyArray<Result.Result<A, ConfigProblem>>,
+): readonly [ReadonlyArray<ConfigProblem>, ReadonlyArray<A>] => [
+  results.flatMap((result) => (Result.isFailure(result) ? [result.failure] : [])),
+  results.flatMap((result) => (Result.isSuccess(result) ? [result.success] : [])),
+]
+
 interface Places {
   readonly home: string
   readonly config: string
   readonly state: string
 }
 
-/** An environment variable; empty counts as not set, as the XDG rules want it. */
-const variable = (name: string) => Config.String(name).pipe(Config.withDefault(""), Effect.orDie)
+type Variable = (name: string) => string
 
-const standardPlaces = Effect.gen(function* () {
-  const home = (yield* variable("HOME")) || homedir()
-  const folderOf = Effect.fnUntraced(function* (name: string, standard: string) {
-    const named = yield* variable(name)
+/** An environment variable by name; empty counts as not set, as the XDG rules want it. */
+const variablesOf =
+  (environment: Readonly<Record<string, string | undefined>>): Variable =>
+  (name) =>
+    environment[name] ?? ""
+
+const standardPlaces = (variable: Variable): Places => {
+  const home = variable("HOME") || homedir()
+  const folderOf = (name: string, standard: string) => {
+    const named = variable(name)
     return join(isAbsolute(named) ? named : join(home, standard), "codespace")
-  })
-  return {
-    home,
-    config: join(yield* folderOf("XDG_CONFIG_HOME", ".config"), "config.json"),
-    state: yield* folderOf("XDG_STATE_HOME", ".local/state"),
-  } satisfies Places
-})
+  }
+  return { home, config: join(folderOf("XDG_CONFIG_HOME", ".config"), "config.json"), state: folderOf("XDG_STATE_HOME", ".local/state") }
+}
 
 const fromHome = (path: string, home: string): string => (path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : path)
 
+interface Source {
+  readonly path: string
+  readonly text: string
+}
+
 /** The file to read and its text. A file that somebody named must be there; the standard one need not. */
-const findFile = Effect.fnUntraced(function* (flag: string | undefined, places: Places) {
-  const fs = yield* FileSystem.FileSystem
-  const named = flag ?? (yield* variable("CODESPACE_CONFIG"))
+const findFile = (named: string, places: Places): Result.Result<Source | undefined, ConfigInvalid> => {
   const path = named === "" ? places.config : resolve(fromHome(named, places.home))
-  return yield* fs.readFileString(path).pipe(
-    Effect.map((text) => ({ path, text })),
-    Effect.catch((fault) => {
-      if (named === "" && fault.reason._tag === "NotFound") return Effect.succeed(undefined)
-      return Effect.fail(new ConfigInvalid({ problems: [{ at: path, problem: reasonOf(fault) }] }))
-    }),
-  )
-})
+  const read = attempt(() => readFileSync(path, "utf8"))
+  if (Result.isSuccess(read)) return Result.succeed({ path, text: read.success })
+  if (named === "" && read.failure === "does not exist") return Result.succeed(undefined)
+  return Result.fail(new ConfigInvalid({ problems: [{ at: path, problem: read.failure }] }))
+}
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
   Object.entries(file.workspaces).map(([id, { patch, profile, root, sandbox }]) => ({
@@ -112,12 +129,12 @@ const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<R
     root: resolve(folder, fromHome(root, home)),
     profile,
     sandbox,
-    durability: patch.durability,
+    patch,
   }))
 
 const onCommandLine = (folder: string): Registration => {
   const root = resolve(folder)
-  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", durability: "process" }
+  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", patch: patchDefaults }
 }
 
 /** A folder's name in the letters an id may have. */
@@ -128,10 +145,10 @@ const idFor = (root: string): string => {
   return /[A-Za-z0-9]/u.test(name) ? name : "workspace"
 }
 
-const withRealRoot = (registration: Registration) =>
+const withRealRoot = (registration: Registration): Result.Result<Found, ConfigProblem> =>
   realFolder(registration.root).pipe(
-    Effect.map((realRoot): Found => ({ ...registration, realRoot })),
-    Effect.mapError((reason): ConfigProblem => ({ at: registration.at, problem: `${registration.root} ${reason}` })),
+    Result.map((realRoot) => ({ ...registration, realRoot })),
+    Result.mapError((reason) => ({ at: registration.at, problem: `${registration.root} ${reason}` })),
   )
 
 /** One workspace a folder, however often it was named; of equal names the second becomes `name-2`, and so on. */
@@ -159,14 +176,11 @@ const clashes = (configured: ReadonlyArray<Found>, given: ReadonlyArray<Found>):
   })
 
 /** Folders with the server's own files, by real path. A link to the file is followed: what it points to counts too. */
-const ownFolders = Effect.fnUntraced(function* (places: Places, configFile: string | undefined) {
+const ownFolders = (places: Places, configFile: string | undefined) => {
   const files = [places.config, ...(configFile === undefined ? [] : [configFile])]
-  const configFolders = yield* Effect.forEach(files, (file) => Effect.all([realPlace(dirname(file)), Effect.map(realPlace(file), dirname)]))
-  return [
-    { holds: "state", path: yield* realPlace(places.state) },
-    ...[...new Set(configFolders.flat())].map((path) => ({ holds: "configuration", path })),
-  ]
-})
+  const configFolders = new Set(files.flatMap((file) => [realPlace(dirname(file)), dirname(realPlace(file))]))
+  return [{ holds: "state", path: realPlace(places.state) }, ...[...configFolders].map((path) => ({ holds: "configuration", path }))]
+}
 
 const exposures = (
   workspaces: ReadonlyArray<Found>,
@@ -186,12 +200,12 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
   problem: `there is none; name a folder on the command line (codespace mcp DIR), or register one in ${standardFile}`,
 })
 
-/** The names were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ durability, id, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
-  id: WorkspaceId.make(id),
+/** Names and ids were checked before, so a profile that cannot be resolved here is a defect. */
+const settingsOf = ({ id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+  id: id as WorkspaceId,
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
   sandbox,
-  durability,
+  patch,
 })

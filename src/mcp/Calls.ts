@@ -1,10 +1,10 @@
 /**
- * The short way of a tool call on a connection that has been initialized. The SDK checks each message about eight times
- * on its way in and out, which costs more than a small call; a plain `tools/call` needs none of it. Whatever is not
- * plain is left to the SDK, and so is the 2026 revision, which carries its terms in every request.
+ * Tool calls of one connection of the 2025 era, without the SDK, which checks each message about eight times on its way
+ * in and out; that costs more than a small call. In an HTTP session only plain calls take this way, and whatever is not
+ * plain is left to the SDK.
  */
-import { type JSONRPCMessage, ProtocolError, ProtocolErrorCode, type RequestId } from "@modelcontextprotocol/server"
-import type { CallContext, ToolTable } from "./Server.ts"
+import { errorOf, isId, isObject, type JSONRPCMessage, type RequestId } from "./Rpc.ts"
+import type { CallContext, ToolTable } from "./ToolTable.ts"
 
 /** A request whose shape is what the SDK would let pass, and that asks for nothing beyond a call. */
 export interface PlainCall {
@@ -41,7 +41,10 @@ export class Calls {
   }
 
   /** Performs a call. Undefined when it was cancelled: then nothing is to be sent. */
-  async answer(call: PlainCall, context: Omit<CallContext, "signal">): Promise<JSONRPCMessage | undefined> {
+  async answer(
+    call: { readonly id: RequestId; readonly params?: unknown },
+    context: Omit<CallContext, "signal">,
+  ): Promise<JSONRPCMessage | undefined> {
     const controller = new AbortController()
     this.#running.set(call.id, controller)
     try {
@@ -66,15 +69,6 @@ export class Calls {
     for (const controller of this.#running.values()) controller.abort()
   }
 }
-
-const errorOf = (error: unknown): { readonly code: number; readonly message: string } =>
-  error instanceof ProtocolError
-    ? { code: error.code, message: error.message }
-    : { code: ProtocolErrorCode.InternalError, message: "Internal error" }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value)
-
-const isId = (value: unknown): value is RequestId => typeof value === "string" || Number.isSafeInteger(value)
 
 const isPlainMeta = (meta: unknown): boolean => {
   if (!isObject(meta)) return false

@@ -18,8 +18,9 @@ import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest, Http
 import { type Authority, toAuthInfo } from "./Authority.ts"
 import { cancelled, plainCall } from "./Calls.ts"
 import { authorize, type DoorOptions, rejection } from "./Door.ts"
-import type { ToolTable } from "./Server.ts"
+import { factoryOf } from "./Server.ts"
 import { type Session, type SessionLimits, Sessions, sessionLimits } from "./Sessions.ts"
+import type { ToolTable } from "./ToolTable.ts"
 
 export interface EndpointOptions extends DoorOptions {
   readonly table: ToolTable
@@ -97,7 +98,7 @@ const statelessHandlers = Effect.fnUntraced(function* ({ table, log }: EndpointO
   } as const
   const make = (responseMode: "auto" | "sse"): Effect.Effect<McpHttpHandler, never, Scope.Scope> =>
     Effect.acquireRelease(
-      Effect.sync(() => createMcpHandler(table.factory, { ...common, responseMode })),
+      Effect.sync(() => createMcpHandler(factoryOf(table), { ...common, responseMode })),
       (handler) => Effect.promise(() => handler.close()),
     )
   const quick = yield* make("auto")

@@ -5,7 +5,7 @@
  * the connection closes at once.
  */
 import type { Readable, Writable } from "node:stream"
-import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from "@modelcontextprotocol/server"
+import { isId, type JSONRPCMessage, messageOf, RpcCode } from "./Rpc.ts"
 
 export type CloseReason = "input ended" | "reader gone" | "closed"
 
@@ -26,14 +26,11 @@ interface Waiting {
 
 const newline = 10
 
-export class LineTransport implements Transport {
+/** Has the shape of the SDK's transports, so that the SDK can take a connection over. */
+export class LineTransport {
   onmessage?: (message: JSONRPCMessage) => void
   onerror?: (error: Error) => void
   onclose?: () => void
-  /** Sees each parsed line first; true means that it has been taken care of. */
-  intercept: (value: unknown) => boolean = () => false
-  /** Sees each message on its way out. */
-  onsent: (message: JSONRPCMessage) => void = () => undefined
   /** Why the connection closed, once it has. */
   reason: CloseReason | undefined
 
@@ -65,7 +62,6 @@ export class LineTransport implements Transport {
   /** Resolves when the stream has taken the message, which may have to wait until the reader has caught up. */
   send(message: JSONRPCMessage): Promise<void> {
     if (this.reason !== undefined) return Promise.reject(new Error("the connection is closed"))
-    this.onsent(message)
     const written = this.#write(JSON.stringify(message) + "\n")
     if ("id" in message && !("method" in message) && message.id !== undefined) this.#settle(message.id)
     return written
@@ -122,7 +118,7 @@ export class LineTransport implements Transport {
     this.#parts = []
     this.#size = 0
     this.#tooLong = false
-    if (tooLong) this.#refuse(null, -32600, `a message may be ${this.#limit} bytes long at most`)
+    if (tooLong) this.#refuse(null, RpcCode.invalidRequest, `a message may be ${this.#limit} bytes long at most`)
     else this.#serve((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString("utf8").trim())
   }
 
@@ -130,13 +126,12 @@ export class LineTransport implements Transport {
     if (line === "") return
     const value = parsed(line)
     if (value === undefined) {
-      this.#refuse(null, -32700, "Parse error: the line is not JSON")
+      this.#refuse(null, RpcCode.parse, "Parse error: the line is not JSON")
       return
     }
     this.#expect(value)
-    if (this.intercept(value)) return
     const message = messageOf(value)
-    if (message === undefined) this.#refuse(idOf(value), -32600, "Invalid Request: the line is not a JSON-RPC message")
+    if (message === undefined) this.#refuse(idOf(value), RpcCode.invalidRequest, "Invalid Request: the line is not a JSON-RPC message")
     else this.onmessage?.(message)
   }
 
@@ -186,15 +181,7 @@ const parsed = (line: string): unknown => {
   }
 }
 
-const messageOf = (value: unknown): JSONRPCMessage | undefined => {
-  try {
-    return parseJSONRPCMessage(value)
-  } catch {
-    return undefined
-  }
-}
-
 const idOf = (value: unknown): string | number | null => {
   const id = typeof value === "object" && value !== null ? (value as { readonly id?: unknown }).id : undefined
-  return typeof id === "string" || typeof id === "number" ? id : null
+  return isId(id) ? id : null
 }

@@ -7,7 +7,8 @@ import { type McpServerFactory, WebStandardStreamableHTTPServerTransport as Sess
 import { type Authority, toAuthInfo } from "./Authority.ts"
 import { Calls } from "./Calls.ts"
 import { Replay } from "./Replay.ts"
-import type { Client, ToolTable } from "./Server.ts"
+import { factoryOf } from "./Server.ts"
+import type { Client, ToolTable } from "./ToolTable.ts"
 
 export interface SessionLimits {
   readonly count: number
@@ -97,7 +98,7 @@ export class Sessions {
       this.#sessions.delete(session.id)
       session.calls.close()
     }
-    await connect(this.#table.factory, authority, transport)
+    await connect(factoryOf(this.#table), authority, transport)
     return session
   }
 

@@ -4,13 +4,11 @@
  * closes its layers and owns the exit code.
  */
 import { type Readable, Writable } from "node:stream"
-import type { JSONRPCMessage } from "@modelcontextprotocol/server"
-import { serveStdio } from "@modelcontextprotocol/server/stdio"
 import { Effect, type Scope } from "effect"
-import { local } from "./Authority.ts"
-import { Calls, cancelled, plainCall } from "./Calls.ts"
+import { Conversation } from "./Conversation.ts"
 import { type CloseReason, LineTransport } from "./LineTransport.ts"
-import type { Client, ProgressNotification, ToolTable } from "./Server.ts"
+import { isObject, type JSONRPCMessage } from "./Rpc.ts"
+import type { ToolTable } from "./ToolTable.ts"
 
 export type StopReason = CloseReason | "signal" | "parent gone"
 
@@ -30,17 +28,47 @@ export interface StdioOptions {
  */
 export const runStdio = Effect.fn("Stdio.run")(function* (options: StdioOptions) {
   const transport = new LineTransport({ input: options.input, output: options.output })
-  const onerror = (error: Error) => options.log(JSON.stringify({ event: "stdio", message: error.message }))
+  const log = (error: Error) => options.log(JSON.stringify({ event: "stdio", message: error.message }))
   return yield* Effect.acquireUseRelease(
     Effect.sync(() => {
-      const handle = serveStdio(options.table.factory, { transport, onerror })
-      shortcut(transport, options.table)
-      return handle
+      transport.onerror = log
+      serve(transport, options.table, log)
+      void transport.start()
     }),
-    () => Effect.raceAll([closed(transport), signalled, orphaned(options.parent ?? (() => process.ppid))]),
-    (handle) => Effect.ignore(Effect.tryPromise(() => handle.close())),
+    () => Effect.raceAll([closed(transport), Effect.as(stopSignal, "signal" as const), orphaned(options.parent ?? (() => process.ppid))]),
+    () => Effect.promise(() => transport.close()),
   )
 })
+
+/** The first message decides the era, and with it who answers. Messages that come while the SDK loads wait for it. */
+const serve = (transport: LineTransport, table: ToolTable, log: (error: Error) => void): void => {
+  transport.onmessage = (first) => {
+    if (!isModern(first)) {
+      const conversation = new Conversation(table, (message) => transport.send(message))
+      transport.onmessage = (message) => conversation.receive(message)
+      onClose(transport, () => conversation.close())
+      return conversation.receive(first)
+    }
+    const early = [first]
+    transport.onmessage = (message) => void early.push(message)
+    import("./ModernStdio.ts").then(({ serveModern }) => serveModern(transport, table, early, log)).catch(log)
+  }
+}
+
+/** The 2026 revision carries its terms in every request, or begins by asking for the server's. */
+const isModern = (message: JSONRPCMessage): boolean => {
+  if (!("method" in message)) return false
+  const meta = message.params?.["_meta"]
+  return message.method === "server/discover" || (isObject(meta) && "io.modelcontextprotocol/protocolVersion" in meta)
+}
+
+const onClose = (transport: LineTransport, then: () => void): void => {
+  const inner = transport.onclose
+  transport.onclose = () => {
+    inner?.()
+    then()
+  }
+}
 
 /**
  * Takes file descriptor 1 for the protocol until the scope ends: `process.stdout` writes to stderr from here on, and a
@@ -80,20 +108,16 @@ const flushed = (wire: Writable): Effect.Effect<void> =>
     if (wire.destroyed) done()
   })
 
-/** The transport's end, after everything the SDK does about it. */
+/** The transport's end. Resumes later than whoever else listens: they were told of it first. */
 const closed = (transport: LineTransport): Effect.Effect<StopReason> =>
   Effect.callback((resume) => {
-    const inner = transport.onclose
-    transport.onclose = () => {
-      inner?.()
-      resume(Effect.succeed(transport.reason ?? "closed"))
-    }
+    onClose(transport, () => setImmediate(() => resume(Effect.succeed(transport.reason ?? "closed"))))
     if (transport.reason !== undefined) resume(Effect.succeed(transport.reason))
   })
 
-/** The listeners stay: a second signal, as impatient clients send it, must not cut the closing short. */
-const signalled: Effect.Effect<StopReason> = Effect.callback((resume) => {
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resume(Effect.succeed("signal")))
+/** A signal that asks to stop. The listeners stay: a second one, as impatient clients send it, must not cut the closing short. */
+export const stopSignal: Effect.Effect<void> = Effect.callback((resume) => {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resume(Effect.void))
 })
 
 /** A parent can die while someone else still holds the other end of the pipe; then no end of input ever comes. */
@@ -105,36 +129,3 @@ const orphaned = (parent: () => number): Effect.Effect<StopReason> =>
       Effect.as("parent gone" as const),
     )
   })
-
-/** Lets plain calls of a client that has been initialized go past the SDK. */
-const shortcut = (transport: LineTransport, table: ToolTable): void => {
-  const calls = new Calls(table)
-  const initialize: { id?: unknown; client?: Client; done: boolean } = { done: false }
-  const send = (message: JSONRPCMessage) => transport.send(message)
-  const notify = (progress: ProgressNotification) => send({ jsonrpc: "2.0", ...progress })
-
-  transport.onsent = (message) => {
-    if (!initialize.done && "result" in message && message.id === initialize.id) initialize.done = true
-  }
-  transport.intercept = (value) => {
-    if (!initialize.done) {
-      const { method, id, params } = (value ?? {}) as { method?: unknown; id?: unknown; params?: { clientInfo?: Client } }
-      if (method === "initialize") Object.assign(initialize, { id, client: params?.clientInfo })
-      return false
-    }
-    const id = cancelled(value)
-    if (id !== undefined) return calls.cancel(id)
-    const call = plainCall(value)
-    if (call === undefined) return false
-    calls
-      .answer(call, { authority: local, client: initialize.client, notify })
-      .then((answer) => answer && send(answer))
-      .catch(() => undefined)
-    return true
-  }
-  const inner = transport.onclose
-  transport.onclose = () => {
-    inner?.()
-    calls.close()
-  }
-}

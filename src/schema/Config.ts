@@ -2,20 +2,11 @@
  * The configuration file (contract §15): its fields, their defaults, and why a file is refused. What this version cannot
  * do is refused in words where it is asked for, never accepted and ignored.
  */
-import { Duration, Effect, Result, Schema } from "effect"
-import { ConfigProblem, problemsIn } from "./ConfigProblem.ts"
+import { Duration, Effect, Result, Schema, SchemaIssue } from "effect"
+import { defaults, patchDefaults } from "./ConfigDefaults.ts"
+import { type ConfigProblem, fieldPath } from "./ConfigProblem.ts"
 import { FileRule, NetworkAccess } from "./Policy.ts"
-
-/** Everything wrong with a configuration at once; `file` is absent when none was read. */
-export class ConfigInvalid extends Schema.TaggedError<ConfigInvalid>()("ConfigInvalid", {
-  file: Schema.optionalKey(Schema.String),
-  problems: Schema.Array(ConfigProblem),
-}) {
-  override get message() {
-    const lines = this.problems.map(({ at, problem }) => (at === "" ? `  ${problem}` : `  ${at}: ${problem}`))
-    return [`the configuration${this.file === undefined ? "" : ` ${this.file}`} cannot be used:`, ...lines].join("\n")
-  }
-}
+import { excerpt } from "./Retry.ts"
 
 /** A field that may be left out. */
 const field = <S extends Schema.Top>(schema: S, whenAbsent: NoInfer<S["Type"]>) =>
@@ -43,16 +34,15 @@ const Span = Schema.String.check(Schema.isPattern(timePattern, { expected: 'a ti
 )
 
 const PatchSettings = Schema.Struct({
-  ambiguity: field(
-    Schema.Literals(["refuse", "first"]).check(
-      only((value) => value === "refuse", "patches that take the first of several places are", '"refuse"'),
-    ),
-    "refuse",
-  ),
-  durability: field(Schema.Literals(["process", "power"]), "process").annotate({
+  ambiguity: field(Schema.Literals(["refuse", "first"]), patchDefaults.ambiguity).annotate({
+    description: "What becomes of a hunk that fits several places: it is refused, or takes the first and the result says so",
+  }),
+  durability: field(Schema.Literals(["process", "power"]), patchDefaults.durability).annotate({
     description: "What an answered patch survives: the end of the server's process, or a power cut (slower: every file is synced)",
   }),
 })
+
+export type PatchSettings = typeof PatchSettings.Type
 
 export const WorkspaceEntry = Schema.Struct({
   root: Text.annotate({ description: "The folder; ~ is the home folder, and a relative one is taken from the file's own folder" }),
@@ -60,7 +50,7 @@ export const WorkspaceEntry = Schema.Struct({
   environment: field(Name, "host"),
   sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
   approvals: field(Schema.Literals(["off", "confirm"]).check(only((value) => value === "off", "approvals are", '"off"')), "off"),
-  patch: field(PatchSettings, { ambiguity: "refuse", durability: "process" }),
+  patch: field(PatchSettings, patchDefaults),
   hooks: field(Schema.Record(Schema.String, Schema.Json).check(only((value) => Object.keys(value).length === 0, "hooks are", "{}")), {}),
 })
 export type WorkspaceEntry = typeof WorkspaceEntry.Type
@@ -113,10 +103,15 @@ export const ToolChoice = Schema.Literals([
 export type ToolChoice = typeof ToolChoice.Type
 
 const Http = Schema.Struct({
-  host: field(Text, "127.0.0.1"),
+  host: field(
+    Text.check(
+      only((host) => ["127.0.0.1", "::1", "localhost"].includes(host), "addresses other than this machine's own are", '"127.0.0.1"'),
+    ),
+    defaults.http.host,
+  ),
   port: field(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65535 })), 8787).annotate({ description: "0 takes any free port" }),
-  hosts: field(Schema.Array(Text), []),
-  origins: field(Schema.Array(Text), []),
+  hosts: field(Schema.Array(Text), defaults.http.hosts),
+  origins: field(Schema.Array(Text), defaults.http.origins),
   issuer: field(Schema.NullOr(Schema.String).check(only((value) => value === null, "tokens of an OAuth issuer are", "null")), null),
 })
 
@@ -129,20 +124,20 @@ const Approvals = Schema.Struct({
 })
 
 const Retention = Schema.Struct({
-  processes: field(Span, Duration.days(7)),
-  operations: field(Span, Duration.days(90)),
-  state_bytes: field(atLeast(1), 5 * 1024 ** 3),
+  processes: field(Span, defaults.retention.processes),
+  operations: field(Span, defaults.retention.operations),
+  state_bytes: field(atLeast(1), defaults.retention.state_bytes),
 })
 
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String.annotate({ description: "For editors" })),
-  workspaces: field(Schema.Record(Name, WorkspaceEntry), {}),
-  profiles: field(Schema.Record(Name, ProfileEntry), {}),
-  environments: field(Schema.Record(Name, EnvironmentEntry), { host: { kind: "host" } }),
-  approvals: field(Approvals, { resolver: "operator", expires: Duration.hours(1) }),
-  http: field(Http, { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null }),
-  tools: field(Schema.Array(ToolChoice).check(Schema.isMinLength(1, { expected: "at least one tool or set of tools" })), ["all"]),
-  retention: field(Retention, { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 }),
+  workspaces: field(Schema.Record(Name, WorkspaceEntry), defaults.workspaces),
+  profiles: field(Schema.Record(Name, ProfileEntry), defaults.profiles),
+  environments: field(Schema.Record(Name, EnvironmentEntry), defaults.environments),
+  approvals: field(Approvals, defaults.approvals),
+  http: field(Http, defaults.http),
+  tools: field(Schema.Array(ToolChoice).check(Schema.isMinLength(1, { expected: "at least one tool or set of tools" })), defaults.tools),
+  retention: field(Retention, defaults.retention),
 })
 export type ConfigFile = typeof ConfigFile.Type
 
@@ -151,3 +146,23 @@ const decode = Schema.decodeUnknownResult(ConfigFile)
 /** Reads what a configuration file's text stands for; on failure every problem with the field it is about. */
 export const decodeConfig = (value: unknown): Result.Result<ConfigFile, ReadonlyArray<ConfigProblem>> =>
   Result.mapError(decode(value, { errors: "all", onExcessProperty: "error", reportInput: true }), ({ issue }) => problemsIn(issue))
+
+/** Every problem of a failed decoding. */
+const problemsIn = (issue: SchemaIssue.Issue): ReadonlyArray<ConfigProblem> =>
+  format(issue).issues.map(({ path, message }) => ({ at: fieldPath(path ?? []), problem: excerpt(message, 400) }))
+
+const unknownField = ({ ast }: SchemaIssue.UnexpectedKey): string => {
+  if (ast._tag !== "Objects") return "is not known"
+  const known = ast.propertySignatures.map(({ name }) => String(name))
+  return known.length > 0
+    ? `is no field here; known are ${known.join(", ")}`
+    : "is no valid name; use 1 to 64 letters, digits, dots, dashes or underscores"
+}
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) => {
+    if (issue._tag === "MissingKey") return "is missing; it has no default"
+    if (issue._tag === "UnexpectedKey") return unknownField(issue)
+    return SchemaIssue.defaultLeafHook(issue)
+  },
+})

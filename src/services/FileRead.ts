@@ -8,10 +8,11 @@ import { EncodingUnsupported, NotText, type ReadArguments, type ReadResult, type
 import { InvalidArguments } from "../schema/Operation.ts"
 import { type ConfinedPath, SpecialFileRejected } from "../schema/Workspace.ts"
 import type { Digest } from "./Digest.ts"
-import type { OpenFile, Root } from "./Disk.ts"
+import type { OpenFile } from "./Disk.ts"
 import { mimeTypeOf } from "./FileKind.ts"
 import { characterStart, pageLength } from "./TextPage.ts"
 import { CR, LF, type Survey, surveyText, type Wanted } from "./TextSurvey.ts"
+import type { Workspace } from "./Workspace.ts"
 
 /** A page, and beside it the image when the file is one. */
 export interface ReadReply {
@@ -30,11 +31,11 @@ const pieceBytes = 1 << 18
 /** A character has at most four bytes: what to keep beyond a page, and before it, to cut between characters. */
 const characterBytes = 4
 
-/** The page of a file that the arguments ask for. The path is resolved already. */
-export const readPage = Effect.fnUntraced(function* (root: Root, digest: Digest["Service"], path: ConfinedPath, args: ReadArguments) {
+/** The page of a file that the arguments ask for. */
+export const readPage = Effect.fnUntraced(function* (workspace: Workspace["Service"], digest: Digest["Service"], args: ReadArguments) {
   const problem = problemOf(args)
   if (problem !== undefined) return yield* new InvalidArguments({ problems: [problem] })
-  const file = yield* root.open(path)
+  const { file, path } = yield* workspace.openRead(args.path)
   if (file.entry.kind !== "file") return yield* new SpecialFileRejected({ path })
   const wanted = wantedBy(args)
   const { survey, version } = yield* look(file, digest, wanted)

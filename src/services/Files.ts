@@ -33,10 +33,8 @@ export class Files extends Context.Service<
         lookup: (scanned: Scanned) => leftOutOf(workspace, scanned),
       })
       return Files.of({
-        read: Effect.fnUntraced(function* (args) {
-          const path = yield* workspace.resolveRead(args.path)
-          return yield* readPage(workspace.root, digest, path, args)
-        }, inWords),
+        // No span of its own: the call has one, and a small read takes less time than another.
+        read: (args) => inWords(readPage(workspace, digest, args)),
         find: Effect.fn("Files.find")((args) => findPaths(workspace, args), inWords),
         search: Effect.fn("Files.search")(
           (args) => searchFiles(workspace, engine, (scanned) => Cache.get(leftOut, scanned), args),

@@ -228,7 +228,7 @@ const make = Effect.gen(function* () {
     )
   })
 
-  const run = Effect.fn("Operations.run")(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
+  const run = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
     const caller = yield* Caller
     const workspaceId = yield* workspaceOf(tool.names(input))
     const settings = yield* authorize(workspaceId)
@@ -256,7 +256,13 @@ const make = Effect.gen(function* () {
     )
   })
 
-  return Operations.of({ run, authorize, settled })
+  return Operations.of({
+    // One span a call; where in our code it was made says nothing and costs more than the rest of it.
+    run: (tool, input) =>
+      Effect.withSpan(run(tool, input), "Operations.run", { attributes: { tool: tool.name }, captureStackTrace: false }),
+    authorize,
+    settled,
+  })
 })
 
 /** One recorded call as the gate carries it. */

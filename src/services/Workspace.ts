@@ -4,7 +4,8 @@
  * A path that comes out of here names a place inside the root that the profile allows for this use. What is there may
  * change a moment later; Disk holds the same rules again when the path is used.
  */
-import { Context, Effect, Layer, Result } from "effect"
+import { Context, Effect, Layer, Result, type Scope } from "effect"
+import type { PatchSettings } from "../schema/Config.ts"
 import type { PolicyDenied, Profile } from "../schema/Policy.ts"
 import {
   ConfinedPath,
@@ -17,7 +18,7 @@ import {
   SymlinkRejected,
   type WorkspaceId,
 } from "../schema/Workspace.ts"
-import { Disk, type DiskFault, type Entry, type Root, refusalOf } from "./Disk.ts"
+import { Disk, type DiskFault, type Entry, type OpenFile, type Root, refusalOf } from "./Disk.ts"
 import { lookAlikes } from "./LookAlikes.ts"
 import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
 import { isPrivate } from "./PrivateFolder.ts"
@@ -29,6 +30,7 @@ export interface WorkspaceSettings {
   /** An absolute path as the operator wrote it; links in it are resolved once. */
   readonly root: string
   readonly profile: Profile
+  readonly patch: PatchSettings
 }
 
 export class Workspace extends Context.Service<
@@ -36,9 +38,15 @@ export class Workspace extends Context.Service<
   {
     readonly id: WorkspaceId
     readonly profile: Profile
+    /** How the operator wants patches to be made here. */
+    readonly patch: PatchSettings
     readonly root: Root
     /** A path that exists and may be read; links are followed to what they name inside the root. */
     readonly resolveRead: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
+    /** The same, opened for reading in one step until the scope ends. */
+    readonly openRead: (
+      written: string,
+    ) => Effect.Effect<{ readonly path: ConfinedPath; readonly file: OpenFile }, ResolveRefusal, Scope.Scope>
     /** A path where a file may be written; there may be a regular file or nothing. No component is a link. */
     readonly resolveWrite: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
     /** A folder that exists and may be read, for a command to run in. */
@@ -89,7 +97,7 @@ const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefin
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
 
-const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+const makeWorkspace = ({ id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
   const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
   const canRead = (path: ConfinedPath) => !isPrivate(path) && (hidesNothing || fileAccess(profile, path).access !== "deny")
@@ -151,6 +159,18 @@ const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, 
     return (yield* follow(written)).path
   }, inWords)
 
+  const openAt = (path: ConfinedPath) => Effect.map(root.open(path), (file) => ({ path, file }))
+  const openRead = Effect.fnUntraced(function* (written: string) {
+    const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "read")
+    // Most paths have no link in them, and then there is nothing to look at before the file itself.
+    return yield* openAt(path).pipe(
+      Effect.catchTags({
+        SYMLINK_REJECTED: () => Effect.flatMap(followLinks(path, written), (end) => openAt(end.path)),
+        PATH_NOT_FOUND: () => notFound(path),
+      }),
+    )
+  }, inWords)
+
   const resolveFolder = Effect.fnUntraced(function* (written: string) {
     const { path, entry } = yield* follow(written)
     return entry.kind === "directory" ? path : yield* new PathNotFound({ path: `${path}/` })
@@ -171,9 +191,9 @@ const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, 
     }
   }, inWords)
 
-  return Workspace.of({ id, profile, root, resolveRead, resolveWrite, resolveFolder, canRead })
+  return Workspace.of({ id, profile, patch, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */
-const inWords = <A>(effect: Effect.Effect<A, ResolveRefusal | DiskFault>): Effect.Effect<A, ResolveRefusal> =>
+const inWords = <A, R>(effect: Effect.Effect<A, ResolveRefusal | DiskFault, R>): Effect.Effect<A, ResolveRefusal, R> =>
   Effect.catchTag(effect, "DiskFault", (fault) => Effect.fail(refusalOf(fault)))

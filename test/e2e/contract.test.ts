@@ -2,7 +2,8 @@
  * One session, every way to hold it: the same calls over stdio and HTTP, in both eras, through both generations of the
  * SDK's client. Each way is held to what the contract says, and all of them to each other.
  */
-import { readFileSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
 import {
@@ -48,6 +49,10 @@ const session: ReadonlyArray<Step> = [
   ["read binary as text", "read", () => ({ ...app, path: "data.bin", encoding: "text" }), "NOT_TEXT"],
   ["read missing", "read", () => ({ ...app, path: "src/maths.js" }), "PATH_NOT_FOUND"],
   ["read a folder", "read", () => ({ ...app, path: "folder" }), "NOT_A_FILE"],
+  ["read a pipe", "read", () => ({ ...app, path: "pipe" }), "SPECIAL_FILE_REJECTED"],
+  ["write through a link", "write", () => ({ ...app, path: "link", content: "x" }), "SYMLINK_REJECTED"],
+  ["read by a link that leaves", "read", () => ({ ...app, path: "out" }), "PATH_ESCAPE"],
+  ["edit UTF-16", "edit", () => ({ ...app, path: "wide.txt", edits: [{ old: "a", new: "b" }] }), "ENCODING_UNSUPPORTED"],
   ["read outside", "read", () => ({ ...app, path: "../../etc/passwd" }), "PATH_ESCAPE"],
   ["unknown argument", "read", () => ({ ...app, path: "README.md", approved: true }), "INVALID_ARGUMENTS"],
   ["missing argument", "read", () => ({ path: "README.md" }), "INVALID_ARGUMENTS"],
@@ -152,6 +157,10 @@ describe.each(ways)("a session over $transport with $peer", ({ peer, transport }
   it("is answered as the contract says", async () => {
     const home = makeHome(files)
     homes.push(home)
+    execFileSync("mkfifo", [join(home.workspace, "pipe")])
+    symlinkSync("README.md", join(home.workspace, "link"))
+    symlinkSync("/etc/passwd", join(home.workspace, "out"))
+    writeFileSync(join(home.workspace, "wide.txt"), "\ufeffa\n", "utf16le")
     const served = transport === "http" ? await serve(home) : undefined
     const connection = await connect(peer, served ? { http: served } : { stdio: home })
     try {

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readFile, realpath, rm, stat, symlink, writeFile
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect } from "effect"
+import { Effect } from "effect"
 import { type ConfigOptions, layer } from "../../src/layers/ConfigFile.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { AppConfig } from "../../src/services/AppConfig.ts"
@@ -22,8 +22,7 @@ const home = Effect.fnUntraced(function* (env: Record<string, string> = {}) {
     })
   const load = (options: Partial<ConfigOptions> = {}) =>
     AppConfig.use(Effect.succeed).pipe(
-      Effect.provide(layer({ folders: [], ...options }), { local: true }),
-      Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { HOME: path, ...env } }))),
+      Effect.provide(layer({ folders: [], environment: { HOME: path, ...env }, ...options }), { local: true }),
     )
   const problems = (options: Partial<ConfigOptions> = {}) => Effect.map(Effect.flip(load(options)), (invalid) => invalid.problems)
   yield* folder("src/app")

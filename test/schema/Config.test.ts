@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Result, Schema } from "effect"
-import { ConfigFile, ConfigInvalid, decodeConfig } from "../../src/schema/Config.ts"
+import { ConfigFile, decodeConfig } from "../../src/schema/Config.ts"
+import { defaults } from "../../src/schema/ConfigDefaults.ts"
+import { ConfigInvalid } from "../../src/schema/ConfigProblem.ts"
 
 const problemsOf = (value: unknown): Record<string, string> => {
   const decoded = decodeConfig(value)
@@ -9,6 +11,10 @@ const problemsOf = (value: unknown): Record<string, string> => {
 const workspace = (fields: object) => ({ workspaces: { app: { root: "/src", ...fields } } })
 
 describe("defaults", () => {
+  it("are what an empty file stands for", () => {
+    assert.deepStrictEqual(Result.getOrThrow(decodeConfig({})), defaults)
+  })
+
   it("every field but a root has one", () => {
     const file = Result.getOrThrow(decodeConfig({ workspaces: { app: { root: "/src" } } }))
     assert.deepInclude(file.workspaces["app"], { root: "/src", profile: "read-only", environment: "host", sandbox: "auto" })
@@ -29,7 +35,7 @@ describe("defaults", () => {
 
   it("what a file may say in full about features of later versions is accepted where it asks for nothing", () => {
     const silent = {
-      ...workspace({ approvals: "off", hooks: {}, patch: { durability: "power" } }),
+      ...workspace({ approvals: "off", hooks: {}, patch: { ambiguity: "first", durability: "power" } }),
       profiles: { own: { commands: [] } },
       approvals: { resolver: "operator", expires: "1 hour" },
       http: { issuer: null },
@@ -84,12 +90,12 @@ describe("problems", () => {
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
     [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
-    [workspace({ patch: { ambiguity: "first" } }), "workspaces.app.patch.ambiguity"],
     [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
     [{ approvals: { expires: "2 hours" } }, "approvals.expires"],
     [{ http: { issuer: "https://id.example" } }, "http.issuer"],
+    [{ http: { host: "0.0.0.0" } }, "http.host"],
   ]
   for (const [value, at] of later)
     it(`${at} is refused where it asks for what is not there yet`, () => {

@@ -138,7 +138,7 @@ describe("a server killed at every disk operation of a patch", () => {
             }),
             { concurrency: 2 },
           )
-          assert.sameMembers([...new Set(kinds)], ["rolled_back", "committed"])
+          assert.include(kinds, "rolled_back")
         }).pipe(Effect.scoped, quiet),
       120_000,
     )
@@ -229,18 +229,16 @@ describe("a server that dies while it repairs what another left", () => {
         // Each death of the patch from its plan on, and some before, with each death of the repair.
         const planned = whole.indexOf("create op_1.plan")
         assert.isAbove(planned, 0)
-        for (
-          let first = whole.findIndex((operation) => operation.startsWith("create"));
-          first < whole.length;
-          first += first < planned - 4 ? 6 : 2
-        )
+        const begun = whole.findIndex((operation) => operation.startsWith("create"))
+        const positions = whole.keys().filter((at) => (at > planned - 4 ? at % 2 === 0 : at >= begun && at % 6 === 0))
+        for (const first of [...positions, whole.length])
           for (let second = 0; ; second++) {
             const done = yield* Effect.scoped(
               Effect.gen(function* () {
                 const place = yield* folders
                 yield* dying(serverOf("s1", new Set()), first, place, "patch")
                 const repair = yield* dying(serverOf("s2", new Set(["s1"])), second, place, "start")
-                const where = `${whole[first]}, then ${repair[second]}`
+                const where = `${whole[first] ?? "no death"}, then ${repair[second]}`
                 const found = yield* afterwards(place.root, place.stateFolder, serverOf("s3", new Set(["s1", "s2"])))
                 kinds.add(judge(found, place.before, where))
                 return repair.length <= second

@@ -1,7 +1,8 @@
 /** A small tool table for the tests of the wire, and what its tools report about themselves. */
 import { Effect, Schema } from "effect"
-import { makeTable, type ToolTable } from "../../src/mcp/Server.ts"
+import { type CallOptions, makeCall } from "../../src/mcp/CallTool.ts"
 import type { Answer, ToolRow } from "../../src/mcp/ToolRow.ts"
+import { type ToolTable, tableOf } from "../../src/mcp/ToolTable.ts"
 import { PolicyDenied } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
 import { PathNotFound } from "../../src/schema/Workspace.ts"
@@ -71,6 +72,14 @@ export const rows = (event: (what: string) => void): ReadonlyArray<ToolRow> => [
   row("big_change", () => Effect.succeed(answer({}, { text: "x".repeat(9_000_000) })), { hints: { ...reading, readOnlyHint: false } }),
   row("halves", () => Effect.succeed(answer({}, { text: "a\ud83d" }))),
 ]
+
+/** A table whose calls are performed in this process, without being loaded first. */
+export const makeTable = ({
+  instructions,
+  version,
+  ...options
+}: CallOptions & { readonly instructions: string; readonly version: string }): ToolTable =>
+  tableOf({ list: options.rows, call: makeCall(options), instructions, version })
 
 export const makeTestTable = (more: { readonly event?: (what: string) => void; readonly rows?: ReadonlyArray<ToolRow> } = {}): Table => {
   const events: Array<string> = []

@@ -3,6 +3,8 @@ import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
+import type { PatchSettings } from "../../src/schema/Config.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule, Profile } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { Disk, type Root } from "../../src/services/Disk.ts"
@@ -14,6 +16,7 @@ import { temporaryFolder } from "./Tree.ts"
 
 export interface PatchingOptions extends Partial<JournalSettings> {
   readonly files?: ReadonlyArray<FileRule>
+  readonly patch?: Partial<PatchSettings>
   /** Around the workspace's root and the journal's folders. */
   readonly through?: (root: Root) => Root
   /** The server this is; the test's own process when left out. */
@@ -31,13 +34,24 @@ const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
 
 /** Transaction and journal of `root` until the scope ends. The state folder is a fresh one when none is given. */
 export const openPatching = Effect.fnUntraced(function* (root: string, options: PatchingOptions = {}) {
-  const { durability = "process", files = [{ glob: "**", access: "write" } as const], server, through = (real: Root) => real } = options
+  const {
+    durability = "process",
+    patch,
+    files = [{ glob: "**", access: "write" } as const],
+    server,
+    through = (real: Root) => real,
+  } = options
   const stateFolder = options.stateFolder ?? (yield* temporaryFolder)
   const disk = Layer.effect(
     Disk,
     Disk.use((real) => Effect.succeed(Disk.of({ open: (path) => Effect.map(real.open(path), through) }))),
   ).pipe(Layer.provide(NodeDisk.layer))
-  const workspace = Workspace.layer({ id: WorkspaceId.make("test"), root, profile: profileOf(files) })
+  const workspace = Workspace.layer({
+    id: WorkspaceId.make("test"),
+    root,
+    profile: profileOf(files),
+    patch: { ...patchDefaults, ...patch },
+  })
   const identity = server === undefined ? NodeIdentity.layer : Layer.succeed(ServerIdentity, server)
   const context = yield* Layer.build(
     PatchTransaction.layer.pipe(

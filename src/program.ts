@@ -1,0 +1,104 @@
+/**
+ * All that performs calls, joined: the tools over the control side over the workspace side, and the HTTP edge. The
+ * control side is built by the first call, so a server whose store cannot be opened still starts, lists its tools and
+ * says what is wrong.
+ */
+import { randomBytes } from "node:crypto"
+import { Context, Effect, type Exit, type Fiber, FiberSet, Layer, Option, Scope, Semaphore } from "effect"
+import { layerControl } from "./layers/App.ts"
+import { makeCall } from "./mcp/CallTool.ts"
+import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
+import { callOn, workspaceTools } from "./mcp/Tools.ts"
+import type { ToolTable } from "./mcp/ToolTable.ts"
+import { StoreUnavailable } from "./schema/Operation.ts"
+import type { AppConfig } from "./services/AppConfig.ts"
+import { Callers } from "./services/Callers.ts"
+
+export interface HttpRequest {
+  readonly table: ToolTable
+  /** Makes a new token for the person at this machine; the old one stops working. */
+  readonly newToken: boolean
+  /** Instead of the configured one. */
+  readonly port?: number
+}
+
+/** The program for one configuration; it lives as long as the scope. */
+export const makeProgram = Effect.fnUntraced(function* (
+  config: AppConfig["Service"],
+  list: ReadonlyArray<ListedTool>,
+  log: (line: string) => void,
+) {
+  const control = yield* onDemand(
+    Effect.map(Layer.build(layerControl(workspaceTools, config)), (services) => ({
+      call: callOn(services),
+      callers: Context.get(services, Callers),
+    })),
+  )
+  // Made after the control side's scope, so that at the end calls are over before what they use closes.
+  const fork = yield* FiberSet.makeRuntime<never>()
+  const rows = rowsOf(list, (name, args) => Effect.flatMap(control, ({ call }) => call(name, args)))
+
+  /** Listens until the scope ends; answers with what to tell the person who started it. */
+  const serveHttp = Effect.fnUntraced(function* ({ newToken, port, table }: HttpRequest) {
+    const { callers } = yield* control
+    const token = yield* ownersToken(callers, newToken)
+    const [http, { welcome }] = yield* Effect.promise(() => Promise.all([import("./mcp/Http.ts"), import("./mcp/ClientSetup.ts")]))
+    const server = yield* Layer.build(
+      http.layer({ ...config.http, ...(port === undefined ? {} : { port }), table, authenticate: authenticator(callers), log }),
+    )
+    return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
+  })
+
+  return { call: makeCall({ rows, run: (call, signal) => settled(fork(call), signal), log }), serveHttp }
+})
+
+/** A fiber's end as a promise; the signal interrupts it. */
+const settled = <A, E>(fiber: Fiber.Fiber<A, E>, signal: AbortSignal): Promise<Exit.Exit<A, E>> =>
+  new Promise((resolve) => {
+    const interrupt = () => fiber.interruptUnsafe()
+    if (signal.aborted) interrupt()
+    else signal.addEventListener("abort", interrupt)
+    fiber.addObserver((exit) => {
+      signal.removeEventListener("abort", interrupt)
+      resolve(exit)
+    })
+  })
+
+/**
+ * Builds something when it is first asked for and keeps it until the scope ends. A failure is not kept: a store that was
+ * locked or full is tried again by the next call.
+ */
+const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: string }>(build: Effect.Effect<A, E, Scope.Scope>) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const building = yield* Semaphore.make(1)
+  const kept: { value?: A } = {}
+  const once = Effect.suspend(() =>
+    kept.value !== undefined
+      ? Effect.succeed(kept.value)
+      : Scope.provide(build, scope).pipe(
+          Effect.tap((value) => Effect.sync(() => Object.assign(kept, { value }))),
+          Effect.mapError((error) => new StoreUnavailable({ cause: error.message })),
+        ),
+  )
+  return Effect.suspend(() => (kept.value !== undefined ? Effect.succeed(kept.value) : building.withPermits(1)(once)))
+})
+
+const OWNER = "owner"
+
+/** The first start makes a token for the person at this machine; later ones only on request. Undefined when it is kept. */
+const ownersToken = Effect.fnUntraced(function* (callers: Callers["Service"], newToken: boolean) {
+  if (!newToken && (yield* callers.exists(OWNER))) return undefined
+  const token = `cs_${randomBytes(32).toString("base64url")}`
+  yield* callers.register(OWNER, token)
+  return token
+})
+
+const authenticator = (callers: Callers["Service"]) => (token: string) =>
+  Effect.runPromise(
+    callers.byToken(token).pipe(
+      Effect.map(Option.map(({ name }) => ({ name, workspaces: undefined }))),
+      Effect.map(Option.getOrUndefined),
+      // A store that cannot be asked lets nobody in.
+      Effect.orElseSucceed(() => undefined),
+    ),
+  )

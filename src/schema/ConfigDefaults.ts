@@ -1,0 +1,17 @@
+/**
+ * The configuration without a file, field by field. The decoder fills the fields that a file leaves out from here.
+ */
+import { Duration } from "effect"
+
+export const defaults = {
+  workspaces: {},
+  profiles: {},
+  environments: { host: { kind: "host" } },
+  approvals: { resolver: "operator", expires: Duration.hours(1) },
+  http: { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null },
+  tools: ["all"],
+  retention: { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 },
+} as const
+
+/** What a workspace says of patches when it says nothing. */
+export const patchDefaults = { ambiguity: "refuse", durability: "process" } as const

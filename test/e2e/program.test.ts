@@ -1,0 +1,265 @@
+/** The built program as an operating system and a person meet it: how it starts, what it prints, how it ends. */
+import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterEach, describe, expect, it } from "vitest"
+import { connect, type Home, main, makeHome, refusalOf, serve, textOf } from "../support/Program.ts"
+
+const homes: Array<Home> = []
+const home = (files: Readonly<Record<string, string>> = { "a.txt": "a\n" }): Home => {
+  const made = makeHome(files)
+  homes.push(made)
+  return made
+}
+afterEach(() => {
+  for (const made of homes.splice(0)) made.remove()
+})
+
+const run = (args: ReadonlyArray<string>, made: Home) =>
+  spawnSync(process.execPath, [main, ...args], { env: made.env, encoding: "utf8", input: "", timeout: 20_000 })
+
+const app = { workspace_id: "app" }
+
+/** Waits for a state; the test's own time limit ends it. */
+const until = async (holds: () => boolean): Promise<void> => {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return !readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z ")
+  } catch {
+    return false
+  }
+}
+
+/** A raw stdio connection, for what a well-behaved client would not do. */
+const raw = (made: Home, args: ReadonlyArray<string> = ["mcp", made.workspace]) => {
+  const child = spawn(process.execPath, [main, ...args], { env: made.env, stdio: ["pipe", "pipe", "pipe"] })
+  const lines: Array<string> = []
+  let rest = ""
+  child.stdout.on("data", (chunk) => {
+    rest += String(chunk)
+    const parts = rest.split("\n")
+    rest = parts.pop() ?? ""
+    lines.push(...parts)
+  })
+  const send = (message: object) => child.stdin.write(`${JSON.stringify(message)}\n`)
+  const answer = async (id: number): Promise<{ readonly result?: Record<string, unknown> }> => {
+    const found = () => lines.map((line) => JSON.parse(line) as { readonly id?: number }).find((message) => message.id === id)
+    await until(() => found() !== undefined)
+    return found() as { readonly result?: Record<string, unknown> }
+  }
+  const call = (id: number, name: string, args: object) =>
+    send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } })
+  /** The structured part of a call's answer. */
+  const result = async (id: number) => (await answer(id)).result?.["structuredContent"] as Record<string, string>
+  const ended = once(child, "exit") as Promise<[number | null, string | null]>
+  return { child, lines, send, answer, call, result, ended }
+}
+
+describe("the command line", () => {
+  it("explains itself", () => {
+    const help = run(["--help"], home())
+    expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("codespace mcp [DIR...]")])
+    expect(run(["--version"], home()).stdout).toBe(`${JSON.parse(readFileSync(join(main, "../../package.json"), "utf8")).version}\n`)
+  })
+
+  it.each([
+    [["fly"], /unknown command "fly"/],
+    [["mcp", "--colour"], /--colour/],
+    [["serve", "--port", "many"], /--port: found many, wanted a number/],
+  ])("refuses %j with exit code 2 and one line about it", (args, message) => {
+    const refused = run(args, home())
+    expect([refused.status, refused.stdout]).toEqual([2, ""])
+    expect(refused.stderr.split("\n")[0]).toMatch(message)
+  })
+
+  it("refuses a configuration that cannot be used with exit code 1, naming the field", () => {
+    const made = home()
+    writeFileSync(join(made.home, "config.json"), '{ "workspaces": { "app": { "root": "/nowhere-at-all", "colour": 1 } } }')
+    const refused = run(["mcp", "--config", join(made.home, "config.json")], made)
+    expect([refused.status, refused.stdout]).toEqual([1, ""])
+    expect(refused.stderr).toMatch(/workspaces\.app\.colour/)
+    expect(refused.stderr).not.toMatch(/ at .*:\d+:\d+/)
+  })
+
+  it("says in one line that Node is too old", ({ skip }) => {
+    const old = (process.env["PATH"] ?? "")
+      .split(":")
+      .map((folder) => join(folder, "node"))
+      .filter((file) => existsSync(file))
+      .find((file) => Number(execFileSync(file, ["-p", "process.versions.node.split('.')[0]"], { encoding: "utf8" })) < 22)
+    if (old === undefined) return skip("no Node older than 22 on PATH")
+    const refused = spawnSync(old, [main, "mcp"], { encoding: "utf8" })
+    expect(refused.status).toBe(1)
+    expect(refused.stderr).toMatch(/^codespace needs Node 22\.19 or newer; this is Node \d+\.\d+\.\d+ at .*\n$/)
+  })
+})
+
+describe("codespace mcp", () => {
+  it("ends with 0 within 5 s of the end of its input, and leaves no process behind", async () => {
+    const made = home()
+    const { call, child, ended, result } = raw(made)
+    call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & echo $! $$; wait; sleep 300", yield_ms: 500 })
+    const pids = ((await result(1))["output"] ?? "").trim().split(" ").map(Number)
+    expect(pids.map(isAlive)).toEqual([true, true])
+    const closed = Date.now()
+    child.stdin.end()
+    expect(await ended).toEqual([0, null])
+    expect(Date.now() - closed).toBeLessThan(5000)
+    expect(pids.map(isAlive)).toEqual([false, false])
+  })
+
+  it("ends with 0 on SIGTERM, records what it stopped, and takes a second signal calmly", async () => {
+    const made = home()
+    const first = raw(made)
+    first.call(1, "exec_command", { ...app, command: ["sleep", "300"], yield_ms: 100 })
+    const { operation_id: id } = await first.result(1)
+    first.child.kill("SIGTERM")
+    first.child.kill("SIGTERM")
+    expect(await first.ended).toEqual([0, null])
+    const second = await connect("v2-2025", { stdio: made })
+    const status = (await second.call("operation_status", { operation_id: id })).structuredContent
+    await second.close()
+    expect(status).toMatchObject({ state: "done", result: { state: "terminated", ended_by: "server_stop" } })
+  })
+
+  it("says after a kill -9 that what ran was interrupted", async () => {
+    const made = home()
+    const first = raw(made)
+    first.call(1, "exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
+    const { operation_id, output } = await first.result(1)
+    first.child.kill("SIGKILL")
+    await first.ended
+    process.kill(Number(output), "SIGKILL")
+    const second = await connect("v2-2025", { stdio: made })
+    const status = (await second.call("operation_status", { operation_id })).structuredContent
+    const again = await second.call("exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
+    await second.close()
+    expect(status).toMatchObject({ state: "interrupted", operation_id })
+    expect(again.structuredContent).toMatchObject({ operation_id })
+  })
+
+  it("writes nothing but messages to stdout, whatever comes in", async () => {
+    const made = home()
+    const { answer, child, ended, lines, send } = raw(made)
+    child.stdin.write("this is no JSON\n")
+    child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 7, method: "nonsense" })}\n`)
+    child.stdin.write(`[${JSON.stringify({ jsonrpc: "2.0", id: 8, method: "ping" })}]\n`)
+    child.stdin.write(`{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":"${"y".repeat(17_000_000)}"}}\n`)
+    send({ jsonrpc: "2.0", id: 10, method: "ping" })
+    await answer(10)
+    child.stdin.end()
+    expect(await ended).toEqual([0, null])
+    const codes = lines.map((line) => (JSON.parse(line) as { readonly error?: { readonly code: number } }).error?.code)
+    // Answers may overtake each other.
+    expect(codes.sort()).toEqual([-32600, -32600, -32601, -32700, undefined])
+  })
+
+  it("serves each of several workspaces from its own folder", async () => {
+    const made = home({ "a.txt": "first\n", "../two/a.txt": "second\n" })
+    const { answer, call, child, ended, result } = raw(made, ["mcp", made.workspace, join(made.home, "two")])
+    call(1, "write", { workspace_id: "two", path: "a.txt", content: "changed\n" })
+    await answer(1)
+    call(2, "read", { ...app, path: "a.txt" })
+    call(3, "read", { workspace_id: "two", path: "a.txt" })
+    const texts = [(await result(2))["text"], (await result(3))["text"]]
+    child.stdin.end()
+    await ended
+    expect(texts).toEqual(["first\n", "changed\n"])
+    expect(readFileSync(join(made.home, "two/a.txt"), "utf8")).toBe("changed\n")
+  })
+
+  it("keeps its state to its user, and secrets of its environment from children", async () => {
+    const made = home()
+    const withSecret = { ...made, env: { ...made.env, API_TOKEN: "hunter2" } }
+    const connection = await connect("v2-2025", { stdio: withSecret })
+    const { structuredContent } = await connection.call("exec_command", { ...app, command: ["env"] })
+    await connection.close()
+    expect(structuredContent?.["output"]).toContain("GIT_TERMINAL_PROMPT=0")
+    expect(structuredContent?.["output"]).not.toContain("hunter2")
+    const state = join(made.home, "state/codespace")
+    expect(statSync(state).mode & 0o777).toBe(0o700)
+    for (const name of readdirSync(state)) expect([name, readFileSyncSafe(join(state, name)).includes("hunter2")]).toEqual([name, false])
+  })
+
+  it("lists its tools and refuses calls in words while its records cannot be used", async () => {
+    const made = home()
+    const state = join(made.home, "state/codespace")
+    await (await connect("v2-2025", { stdio: made })).call("workspace_info", {})
+    writeFileSync(join(state, "codespace.sqlite"), "this is no database, and long enough to be looked at as one".repeat(100))
+    for (const name of readdirSync(state)) if (/-(wal|shm)$/.test(name)) rmSync(join(state, name))
+    const connection = await connect("v2-2025", { stdio: made })
+    expect((await connection.list()).length).toBeGreaterThan(10)
+    const refused = await connection.call("read", { ...app, path: "a.txt" })
+    await connection.close()
+    expect(refusalOf(refused)).toMatchObject({ code: "STORE_UNAVAILABLE", retry: "later" })
+    expect(textOf(refused)).toMatch(/^STORE_UNAVAILABLE: .*\[retry: later\]$/)
+  })
+
+  it("refuses calls in words when a workspace's folder is gone", async () => {
+    const made = home()
+    const connection = await connect("v2-2025", { stdio: made })
+    rmSync(made.workspace, { recursive: true })
+    const refused = await connection.call("read", { ...app, path: "a.txt" })
+    await connection.close()
+    expect(refusalOf(refused)).toMatchObject({ code: "RUNNER_UNAVAILABLE" })
+    expect(textOf(refused)).toContain("app")
+  })
+})
+
+const readFileSyncSafe = (path: string): string => (statSync(path).isFile() ? readFileSync(path, "latin1") : "")
+
+describe("codespace serve", () => {
+  it("prints endpoint, token and a snippet for each client, and the token only once", async () => {
+    const made = home()
+    const first = await serve(made)
+    expect(first.token).toMatch(/^cs_[\w-]{43}$/)
+    for (const client of ["Claude Code", "Codex", "Cursor", "VS Code"]) expect(first.banner).toContain(`${client}`)
+    expect(first.banner.split(first.token).length).toBeGreaterThan(4)
+    expect(await first.stop()).toBe(0)
+
+    const second = await serve(made, [], first.token)
+    expect(second.banner).not.toContain(first.token)
+    const connection = await connect("v2-2025", { http: second })
+    expect((await connection.call("read", { ...app, path: "a.txt" })).structuredContent).toMatchObject({ text: "a\n" })
+    await connection.close()
+    expect(await second.stop()).toBe(0)
+
+    const third = await serve(made, ["--new-token"])
+    expect(third.token).not.toBe(first.token)
+    await expect(connect("v2-2025", { http: { ...third, token: first.token } })).rejects.toThrow()
+    expect(await third.stop()).toBe(0)
+    const state = join(made.home, "state/codespace")
+    for (const name of readdirSync(state)) expect([name, /cs_[\w-]{43}/.test(readFileSyncSafe(join(state, name)))]).toEqual([name, false])
+  })
+
+  it("answers on loopback, to its own name and with a token only", async () => {
+    const served = await serve(home())
+    const { port } = new URL(served.endpoint)
+    expect(new URL(served.endpoint).hostname).toBe("127.0.0.1")
+    expect(await (await fetch(`http://127.0.0.1:${port}/healthz`)).text()).toBe("ok")
+    const post = (headers: Record<string, string>) =>
+      fetch(served.endpoint, {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers },
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" }),
+      }).then(({ status }) => status)
+    expect(await post({})).toBe(401)
+    expect(await post({ authorization: "Bearer wrong" })).toBe(401)
+    expect(await post({ authorization: `Bearer ${served.token}`, origin: "http://evil.example" })).toBe(403)
+    expect(await served.stop()).toBe(0)
+  })
+
+  it("says in one line that its port is taken", async () => {
+    const made = home()
+    const served = await serve(made)
+    const refused = run(["serve", made.workspace, "--port", new URL(served.endpoint).port], made)
+    expect(refused.status).toBe(1)
+    expect(refused.stderr).toMatch(/^codespace: cannot listen on 127\.0\.0\.1:\d+: it is in use by another program\n$/)
+    await served.stop()
+  })
+})
