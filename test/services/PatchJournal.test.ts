@@ -1,5 +1,6 @@
 /** What a workspace looks like after its server died in the middle of a patch, at any step, and what is said of it. */
 import { spawn } from "node:child_process"
+import * as fs from "node:fs"
 import * as path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, References, Scope } from "effect"
@@ -251,5 +252,85 @@ describe("a server that dies while it repairs what another left", () => {
         assert.sameMembers([...kinds], ["rolled_back", "committed"])
       }).pipe(quiet),
     120_000,
+  )
+})
+
+// --- other servers, other people ------------------------------------------------------------------------------------
+
+/** Where the plan lies and half of it is done. */
+const halfway = Effect.gen(function* () {
+  const whole = yield* Effect.scoped(Effect.flatMap(folders, (place) => dying(serverOf("s1", new Set()), -1, place, "patch")))
+  return whole.indexOf("rename b")
+})
+
+describe("what a dead server left half done", () => {
+  it.live("is not touched as long as its server lives, and undone by the first of several that start after", () =>
+    Effect.gen(function* () {
+      const place = yield* folders
+      const dead = new Set<string>()
+      yield* dying(serverOf("s1", dead), yield* halfway, place, "patch")
+      const half = readTree(place.root)
+      assert.notInclude([written(place.before), written(wanted)], written(half))
+      const early = yield* openPatching(place.root, { stateFolder: place.stateFolder, server: serverOf("s2", dead) })
+      assert.deepStrictEqual(readTree(place.root), half)
+      assert.isUndefined((yield* early.journal.outcomes(["op_1"])).get("op_1"), "it is under way")
+      dead.add("s1")
+      const starts = ["s3", "s4", "s5"].map((name) =>
+        openPatching(place.root, { stateFolder: place.stateFolder, server: serverOf(name, dead) }),
+      )
+      const opened = yield* Effect.all(starts, { concurrency: "unbounded" })
+      assert.deepStrictEqual(readTree(place.root), place.before)
+      for (const { journal } of [early, ...opened]) assert.strictEqual((yield* journal.outcomes(["op_1"])).get("op_1")?.kind, "rolled_back")
+    }).pipe(quiet),
+  )
+
+  it.live("is undone by a server that was there all along, before its next patch", () =>
+    Effect.gen(function* () {
+      const place = yield* folders
+      const dead = new Set<string>()
+      const { transaction } = yield* openPatching(place.root, { stateFolder: place.stateFolder, server: serverOf("s2", dead) })
+      yield* dying(serverOf("s1", dead), yield* halfway, place, "patch")
+      dead.add("s1")
+      yield* transaction.apply({ kind: "write", path: "mine", content: "x" })
+      assert.deepStrictEqual(readTree(place.root), { ...place.before, mine: "644 x" })
+    }).pipe(quiet),
+  )
+
+  it.live("needs a person where somebody has changed a file since: the path is told, the rest is as it was, the old content is kept", () =>
+    Effect.gen(function* () {
+      const place = yield* folders
+      yield* dying(serverOf("s1", new Set()), yield* halfway, place, "patch")
+      fs.writeFileSync(path.join(place.root, "run.sh"), "somebody's work\n")
+      const found = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const server = serverOf("s2", new Set(["s1"]))
+          const { journal } = yield* openPatching(place.root, { stateFolder: place.stateFolder, server })
+          const outcome = (yield* journal.outcomes(["op_1"])).get("op_1")
+          yield* journal.acknowledge("op_1")
+          return outcome
+        }),
+      )
+      assert.deepStrictEqual(found, { kind: "attention", paths: ["run.sh"] })
+      assert.deepStrictEqual(readTree(place.root), { ...place.before, "run.sh": "755 somebody's work\n" })
+      assert.include(Object.values(readTree(place.stateFolder)), "755 a\nb\n")
+      const again = yield* openPatching(place.root, { stateFolder: place.stateFolder, server: serverOf("s3", new Set(["s1", "s2"])) })
+      assert.deepStrictEqual(readTree(place.root), { ...place.before, "run.sh": "755 somebody's work\n" })
+      yield* again.transaction.apply({ kind: "write", path: "run.sh", content: "mended\n" })
+    }).pipe(quiet),
+  )
+
+  it.live("of another workspace under the same state folder is neither touched nor judged", () =>
+    Effect.gen(function* () {
+      const place = yield* folders
+      yield* dying(serverOf("s1", new Set()), yield* halfway, place, "patch")
+      const half = readTree(place.root)
+      const other = yield* temporaryFolder
+      const server = serverOf("s2", new Set(["s1"]))
+      const { journal } = yield* openPatching(other, { stateFolder: place.stateFolder, server })
+      const outcomes = yield* journal.outcomes(["op_1", "op_2"])
+      assert.isUndefined(outcomes.get("op_1"))
+      assert.strictEqual(outcomes.get("op_2")?.kind, "rolled_back")
+      assert.deepStrictEqual(readTree(place.root), half)
+    }).pipe(quiet),
   )
 })

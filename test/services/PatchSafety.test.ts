@@ -8,6 +8,7 @@ import type { Root } from "../../src/services/Disk.ts"
 import type { PatchIntent, PatchRefusal } from "../../src/services/PatchTransaction.ts"
 import type { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { type Fault, faultyRoots } from "../support/FaultyRoot.ts"
+import { openFiles } from "../support/Looking.ts"
 import { openPatching, openTransaction } from "../support/Patching.ts"
 import { readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
 
@@ -196,6 +197,32 @@ describe("a workspace on another file system than the state folder", () => {
         for (const position of operations.keys()) yield* attempt(position, { kind: "freeze" })
       }).pipe(Effect.scoped, quiet),
     60_000,
+  )
+})
+
+describe("a private folder of a patch in the workspace", () => {
+  it.live("is shown by no tool and taken by none", () =>
+    Effect.gen(function* () {
+      const own = ".codespace-0123456789abcdef"
+      const { files, folder } = yield* openFiles({
+        [`${own}/op_1.o0`]: "secret\n",
+        [`d/${own}/op_1.n0`]: "secret\n",
+        f: "secret\n",
+        ".codespace-mine": "secret\n",
+      })
+      const found = yield* files.find({ glob: "**", include_ignored: true })
+      assert.deepStrictEqual([found.paths, found.left_out], [[".codespace-mine", "f"], { "folders of the server": 2 }])
+      const matches = (yield* files.search({ pattern: "secret", include_ignored: true })).matches
+      assert.deepStrictEqual(
+        matches.map(({ path: name }) => name),
+        [".codespace-mine", "f"],
+      )
+      for (const name of [own, own.toUpperCase()])
+        assert.strictEqual((yield* Effect.flip(files.read({ path: `${name}/op_1.o0` })))._tag, "PATH_PROTECTED")
+      const transaction = yield* openTransaction(folder)
+      const refused = yield* Effect.result(transaction.apply({ kind: "write", path: `${own}/x`, content: "" }))
+      assert.strictEqual(tagOf(refused), "PATH_PROTECTED")
+    }),
   )
 })
 
