@@ -53,6 +53,8 @@ export interface Recorded {
   readonly processId: string | undefined
   readonly result: Schema.JsonObject | undefined
   readonly refusal: RefusalRecord | undefined
+  /** The server that runs or ran it. */
+  readonly server: string
 }
 
 export class Store extends Context.Service<
@@ -70,6 +72,8 @@ export class Store extends Context.Service<
     readonly byProcess: (processId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     /** The operation with its events, as `operation_status` answers. */
     readonly status: (operation: Recorded) => Effect.Effect<OperationStatus, StoreFailure>
+    /** Whether it runs in a server that is gone. */
+    readonly isOrphan: (operation: Recorded) => boolean
     /** Marks what a server that is gone left running; returns how many operations that were. */
     readonly interruptOrphans: Effect.Effect<number, StoreFailure>
   }
@@ -96,6 +100,7 @@ const Row = Schema.Struct({
   process_id: Schema.NullOr(Schema.String),
   result: fromJson(Schema.JsonObject),
   refusal: fromJson(RefusalRecord),
+  server: Schema.String,
 })
 
 const EventRow = Schema.Struct({ at: Schema.Int, event: Schema.String, body: Schema.String })
@@ -114,6 +119,7 @@ const toRecorded = (row: typeof Row.Type): Recorded => ({
   processId: row.process_id ?? undefined,
   result: row.result ?? undefined,
   refusal: row.refusal ?? undefined,
+  server: row.server,
 })
 
 const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
@@ -134,7 +140,7 @@ const eventOf = (ending: Ending): string =>
 const SQLITE_FULL = 13
 
 /** Faults of the database in the words of a refusal. */
-const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
+export const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
   if (error._tag === "SchemaError") return new StoreUnavailable({ cause: "a record cannot be read" })
   const cause: unknown = error.reason.cause
   const code = typeof cause === "object" && cause !== null && "errcode" in cause ? cause.errcode : undefined
@@ -197,6 +203,7 @@ const make = Effect.gen(function* () {
       processId: undefined,
       result: undefined,
       refusal: undefined,
+      server: server.self,
     }
     yield* append(operation.operationId, "OperationStarted", { ...startedBody(beginning), server: server.self }, at)
     yield* sql`INSERT INTO operations (operation_id, operation_key, caller, workspace_id, kind, fingerprint, check_only, state, server, created_at)
@@ -256,6 +263,7 @@ const make = Effect.gen(function* () {
   }).pipe(sql.withTransaction)
 
   return Store.of({
+    isOrphan: (operation) => operation.state === "running" && operation.server !== server.self && !server.isAlive(operation.server),
     begin: (beginning) => refused(begin(beginning)),
     settle: (operation, ending) =>
       refused(settle(operation, ending)).pipe(
