@@ -16,8 +16,7 @@ const isAlive = (identity: string): boolean => {
   const pid = Number(identity.split(".")[0])
   if (!Number.isSafeInteger(pid) || pid <= 0) return false
   const start = startOf(pid)
-  if (start === undefined) return answersSignal(pid)
-  return start === UNKNOWN ? identity.endsWith(`.${UNKNOWN}`) && answersSignal(pid) : identity === `${pid}.${start}`
+  return start === undefined || identity.endsWith(`.${UNKNOWN}`) ? answersSignal(pid) : identity === `${pid}.${start}`
 }
 
 /**
