@@ -182,6 +182,19 @@ describe("one operation_key in two servers", () => {
     expect(readFileSync(join(made.workspace, "runs"), "utf8")).toBe("ran\n")
   })
 
+  it("runs once whichever server is first, with leases that wait for each other and with leases that do not", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const servers = [start(made), start(made)]
+    const both = (name: string, args: object) => Promise.all(servers.map(({ call }) => call(name, { ...app, ...args })))
+    for (let n = 0; n < 12; n += 1) {
+      const written = await both("write", { path: "a.txt", content: `${n}\n`, operation_key: `write-${n}` })
+      const run = await both("exec_command", { script: `sleep 0.05; echo >> run-${n}`, access: "shared", operation_key: `run-${n}` })
+      for (const [first, second] of [written, run]) expect(factsOf(first as ToolResult)).toEqual(factsOf(second as ToolResult))
+      expect(readFileSync(join(made.workspace, `run-${n}`), "utf8")).toBe("\n")
+    }
+    expect(countOf(databaseOf(made), "operations")).toBe(24)
+  })
+
   it("is not waited for once its server is gone", async () => {
     const made = home({ "a.txt": "a\n" })
     const [one, two] = [start(made), start(made)]
