@@ -15,8 +15,8 @@ import * as LeaseQueue from "./LeaseQueue.ts"
 import * as LeaseTable from "./LeaseTable.ts"
 import type { StoreFailure } from "./Store.ts"
 
-/** How often a waiter looks for what other servers did, in milliseconds. */
-const LOOK_EVERY = 25
+/** How often a waiting server looks for what others did, in milliseconds; noticing within 50 is promised. */
+const LOOK_EVERY = 45
 /** How long until a release that the store refused is tried again, in milliseconds. */
 const RELEASE_AGAIN = 250
 
@@ -63,10 +63,12 @@ const make = Effect.gen(function* () {
     wake(yield* queue.settle)
   })
 
-  /** Many waiters look no more often than one. */
+  /** All waiters wake at the same instants, and the first of them looks, so many cost little more than one. */
   const watch = Effect.gen(function* () {
-    yield* Effect.sleep(LOOK_EVERY)
-    if ((yield* Clock.currentTimeMillis) - last.look >= LOOK_EVERY) yield* look
+    const now = yield* Clock.currentTimeMillis
+    const next = now - (now % LOOK_EVERY) + LOOK_EVERY
+    yield* Effect.sleep(next - now)
+    if (last.look < next) yield* look
   }).pipe(Effect.forever)
 
   /** Cannot fail: while the store refuses, the release is tried again for as long as the server lives. */
