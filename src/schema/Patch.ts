@@ -45,7 +45,7 @@ export interface Hunk {
 
 /** The part of a patch for one file. Paths are as written; `line` is the section's place in the patch text. */
 export type Section =
-  | { readonly kind: "add"; readonly path: string; readonly line: number; readonly text: string; readonly mode?: number }
+  | { readonly kind: "add"; readonly path: string; readonly line: number; readonly text: string; readonly executable?: boolean }
   /** With hunks, the file must hold exactly what they remove. */
   | { readonly kind: "delete"; readonly path: string; readonly line: number; readonly hunks: ReadonlyArray<Hunk> }
   | {
@@ -53,7 +53,8 @@ export type Section =
       readonly path: string
       readonly line: number
       readonly moveTo?: string
-      readonly mode?: number
+      /** Where the patch changes it. Of a mode git only knows this much. */
+      readonly executable?: boolean
       readonly hunks: ReadonlyArray<Hunk>
     }
 
@@ -130,10 +131,21 @@ export class InvalidPatch extends Schema.TaggedError<InvalidPatch>()("INVALID_PA
   }
 }
 
+/** What could not be placed: a hunk of a section of the patch, or an edit; each counted from 1. */
+const Placed = {
+  section: Schema.optionalKey(Schema.Int),
+  hunk: Schema.optionalKey(Schema.Int),
+  edit: Schema.optionalKey(Schema.Int),
+}
+
+const nameOf = ({ edit, hunk, section }: { readonly section?: number; readonly hunk?: number; readonly edit?: number }): string =>
+  edit === undefined ? `hunk ${hunk} of section ${section}` : `edit ${edit}`
+
 export class ContextNotFound extends Schema.TaggedError<ContextNotFound>()("CONTEXT_NOT_FOUND", {
   path: Schema.String,
-  hunk: Schema.Int,
+  ...Placed,
   wanted: Schema.String,
+  /** Where the wanted line stands in the patch, or in the old text of an edit. */
   wanted_line: Schema.optionalKey(Schema.Int),
   found: Schema.optionalKey(Schema.String),
   file_line: Schema.optionalKey(Schema.Int),
@@ -145,16 +157,20 @@ export class ContextNotFound extends Schema.TaggedError<ContextNotFound>()("CONT
       this.nearest_line === undefined
         ? "No similar place was found."
         : `The nearest place starts at line ${this.nearest_line}; line ${this.file_line} there is ${JSON.stringify(excerpt(this.found ?? "", 120))}.`
+    const line =
+      this.wanted_line === undefined ? "" : ` (line ${this.wanted_line} of ${this.edit === undefined ? "the patch" : "its old text"})`
     return (
-      `hunk ${this.hunk} does not fit "${this.path}": wanted ${JSON.stringify(excerpt(this.wanted, 120))}. ${place} ` +
-      "Nothing was changed. Read the file again and patch what is there."
+      `${nameOf(this)} does not fit "${this.path}": wanted ${JSON.stringify(excerpt(this.wanted, 120))}${line}. ${place} ` +
+      `Nothing was changed. Read the file again and ${this.edit === undefined ? "patch" : "edit"} what is there.`
     )
   }
 }
 
 export class ContextAmbiguous extends Schema.TaggedError<ContextAmbiguous>()("CONTEXT_AMBIGUOUS", {
   path: Schema.String,
-  hunk: Schema.Int,
+  ...Placed,
+  /** Where the hunk begins in the patch. */
+  patch_line: Schema.optionalKey(Schema.Int),
   lines: Schema.Array(Schema.Int),
   /** How many places an edit asked for. */
   wanted: Schema.optionalKey(Schema.Int),
@@ -163,9 +179,9 @@ export class ContextAmbiguous extends Schema.TaggedError<ContextAmbiguous>()("CO
   override get message() {
     const shown = `${this.lines.slice(0, 20).join(", ")}${this.lines.length > 20 ? ", …" : ""}`
     const count = `${this.lines.length} ${this.lines.length === 1 ? "place" : "places"} (${this.lines.length === 1 ? "line" : "lines"} ${shown})`
-    return this.wanted === undefined
-      ? `hunk ${this.hunk} fits "${this.path}" at ${count}. Nothing was changed. Add context lines, or an @@ anchor before the one you mean.`
-      : `edit ${this.hunk} fits "${this.path}" at ${count}, not ${this.wanted}. Nothing was changed. Give more of the text around it, or set count.`
+    return this.edit === undefined
+      ? `${nameOf(this)} (line ${this.patch_line} of the patch) fits "${this.path}" at ${count}. Nothing was changed. Add context lines, or an @@ anchor before the one you mean.`
+      : `${nameOf(this)} fits "${this.path}" at ${count}, not ${this.wanted}. Nothing was changed. Give more of the text around it, or set count.`
   }
 }
 

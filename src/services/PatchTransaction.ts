@@ -83,7 +83,7 @@ const makeApply = (workspace: Workspace["Service"], digest: Digest["Service"]) =
     yield* checkExpected(options.expected_versions ?? {}, named, files)
     const planned = yield* Effect.fromResult(
       intent.kind === "patch"
-        ? plan(withPaths(sections, resolved), files, digest.version)
+        ? plan(withPaths(sections, resolved), files, digest.version, workspace.patch.ambiguity)
         : intent.kind === "edit"
           ? planEdits(resolved(intent.path), intent.edits, files, digest.version)
           : planWrite(resolved(intent.path), intent.content, files, digest.version),

@@ -5,6 +5,7 @@
  * change a moment later; Disk holds the same rules again when the path is used.
  */
 import { Context, Effect, Layer, Result, type Scope } from "effect"
+import type { PatchSettings } from "../schema/Config.ts"
 import type { PolicyDenied, Profile } from "../schema/Policy.ts"
 import {
   ConfinedPath,
@@ -27,6 +28,7 @@ export interface WorkspaceSettings {
   /** An absolute path as the operator wrote it; links in it are resolved once. */
   readonly root: string
   readonly profile: Profile
+  readonly patch: PatchSettings
 }
 
 export class Workspace extends Context.Service<
@@ -34,6 +36,8 @@ export class Workspace extends Context.Service<
   {
     readonly id: WorkspaceId
     readonly profile: Profile
+    /** How the operator wants patches to be made here. */
+    readonly patch: PatchSettings
     readonly root: Root
     /** A path that exists and may be read; links are followed to what they name inside the root. */
     readonly resolveRead: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
@@ -91,7 +95,7 @@ const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefin
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
 
-const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+const makeWorkspace = ({ id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
   const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
   const canRead = (path: ConfinedPath) => hidesNothing || fileAccess(profile, path).access !== "deny"
@@ -184,7 +188,7 @@ const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, 
     }
   }, inWords)
 
-  return Workspace.of({ id, profile, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
+  return Workspace.of({ id, profile, patch, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import * as Migrations from "../../src/layers/Migrations.ts"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
 import type { Profile } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
@@ -35,6 +36,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   realRoot: "/w",
   profile,
   sandbox: "auto",
+  patch: patchDefaults,
 })
 const app = settingsOf("app")
 const config = {

@@ -2,6 +2,8 @@
 import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
+import type { PatchSettings } from "../../src/schema/Config.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule, Profile } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { Root } from "../../src/services/Disk.ts"
@@ -10,6 +12,7 @@ import { Workspace } from "../../src/services/Workspace.ts"
 
 export interface PatchingOptions {
   readonly files?: ReadonlyArray<FileRule>
+  readonly patch?: Partial<PatchSettings>
   readonly through?: (root: Root) => Root
 }
 
@@ -23,8 +26,9 @@ const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
 })
 
 /** A transaction on `root` until the scope ends. */
-export const openTransaction = (root: string, { files = [{ glob: "**", access: "write" }], through }: PatchingOptions = {}) => {
-  const opened = Workspace.layer({ id: WorkspaceId.make("test"), root, profile: profileOf(files) }).pipe(Layer.provide(NodeDisk.layer))
+export const openTransaction = (root: string, { files = [{ glob: "**", access: "write" }], patch, through }: PatchingOptions = {}) => {
+  const settings = { id: WorkspaceId.make("test"), root, profile: profileOf(files), patch: { ...patchDefaults, ...patch } }
+  const opened = Workspace.layer(settings).pipe(Layer.provide(NodeDisk.layer))
   const between = Layer.effect(
     Workspace,
     Workspace.use((workspace) => Effect.succeed(through === undefined ? workspace : { ...workspace, root: through(workspace.root) })),
