@@ -63,19 +63,6 @@ export class OperationKeyConflict extends Schema.TaggedError<OperationKeyConflic
   }
 }
 
-/** The same call runs in another server; it was waited for, and its outcome will be stored. */
-export class OperationRunning extends Schema.TaggedError<OperationRunning>()("OPERATION_RUNNING", {
-  operation_key: Schema.String,
-  operation_id: Schema.String,
-  kind: Schema.String,
-  waited_ms: Schema.Int,
-}) {
-  readonly retry = "later"
-  override get message() {
-    return `operation_key "${this.operation_key}" belongs to ${this.operation_id} (${this.kind}), which still runs in another server; waited ${this.waited_ms} ms. Nothing was run twice. Repeat the same call later to get its outcome.`
-  }
-}
-
 export class CheckOnlyConflict extends Schema.TaggedError<CheckOnlyConflict>()("CHECK_ONLY_CONFLICT", {
   operation_key: Schema.String,
   operation_id: Schema.String,

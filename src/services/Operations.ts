@@ -3,9 +3,9 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Clock, Context, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
-import type { LeaseRequest } from "../schema/Lease.ts"
-import { Cancelled, CheckOnlyConflict, OperationKeyConflict, OperationRunning } from "../schema/Operation.ts"
+import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
+import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
+import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
@@ -131,7 +131,14 @@ const make = Effect.gen(function* () {
     if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
     if (known.result !== undefined) return { result: known.result }
     if (known.state === "running")
-      return yield* new OperationRunning({ operation_key, operation_id: operationId, kind, waited_ms: asked.waitMs })
+      return yield* new WorkspaceBusy({
+        workspace_id: known.workspaceId,
+        holder: `${operationId}, the first call with this operation_key`,
+        kind,
+        since: DateTime.formatIso(DateTime.makeUnsafe(known.createdAt)),
+        expires: "when it ends",
+        waited_ms: asked.waitMs,
+      })
     return yield* new Cancelled({ operation_id: operationId })
   })
 

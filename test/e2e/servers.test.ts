@@ -174,7 +174,11 @@ describe("one operation_key in two servers", () => {
     const first = one.call("exec_command", keyed)
     await begun(made)
     const hasty = await two.call("exec_command", { ...keyed, lease_wait_ms: 0 })
-    expect(refusalOf(hasty)).toMatchObject({ code: "OPERATION_RUNNING", retry: "later", details: { operation_key: "k", waited_ms: 0 } })
+    expect(refusalOf(hasty)).toMatchObject({
+      code: "WORKSPACE_BUSY",
+      retry: "later",
+      details: { holder: expect.stringMatching(/^op_/), waited_ms: 0 },
+    })
     const second = two.call("exec_command", keyed)
     writeFileSync(join(made.workspace, "go"), "")
     expect(factsOf(await second)).toEqual(factsOf(await first))
