@@ -3,10 +3,10 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Context, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
+import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
 import type { Outcome } from "../schema/Journal.ts"
-import type { LeaseRequest } from "../schema/Lease.ts"
-import { Cancelled, CheckOnlyConflict, OperationKeyConflict, RunnerUnavailable } from "../schema/Operation.ts"
+import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
+import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
@@ -43,6 +43,8 @@ interface Recording {
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
 export const DEFAULT_LEASE_WAIT = 10_000
+/** How often a call looks whether the same call has ended in another server, in milliseconds. */
+const LOOK_EVERY = 25
 
 export class Operations extends Context.Service<
   Operations,
@@ -127,38 +129,61 @@ const make = Effect.gen(function* () {
     }
   })
 
-  /** The stored outcome of a known key, once it is certain that the arguments are the same. */
-  const replay = Effect.fnUntraced(function* (recorded: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
-    const known = yield* settled(recorded)
-    const operation_key = asked.key ?? ""
-    if (known.kind !== asked.kind || known.fingerprint !== asked.fingerprint)
-      return yield* new OperationKeyConflict({ operation_key, operation_id: known.operationId, kind: known.kind })
-    if (known.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: known.operationId })
-    if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
-    if (known.result !== undefined && !keyIsFree(known)) return { result: known.result }
-    if (known.state === "running") return yield* new RunnerUnavailable({ cause: `${known.operationId} still runs in another server` })
-    return yield* new Cancelled({ operation_id: known.operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
+  /** The operation once it has an outcome; as it is when the wait for another server's is over. */
+  const outcomeOf = Effect.fnUntraced(function* (recorded: Recorded, waitMs: number) {
+    const end = (yield* Clock.currentTimeMillis) + waitMs
+    for (let known = yield* settled(recorded); ; ) {
+      if (known.state !== "running" || known.result !== undefined || (yield* Clock.currentTimeMillis) >= end) return known
+      yield* Effect.sleep(LOOK_EVERY)
+      known = yield* settled(Option.getOrElse(yield* store.byId(known.operationId), () => recorded))
+    }
   })
 
-  /** Takes the lease, records the beginning and runs; a key that became known meanwhile answers from its record. */
-  const perform = Effect.fnUntraced(function* (asked: Asked, lease: LeaseRequest | undefined, waitMs: number) {
-    if (lease !== undefined) yield* leases.acquire(asked.workspaceId, lease, `${asked.kind} of ${asked.caller}`, waitMs)
+  /** The stored outcome of a known key, once it is certain that the arguments are the same. */
+  const replay = Effect.fnUntraced(function* (recorded: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
+    const operation_key = asked.key ?? ""
+    const { kind, operationId } = recorded
+    if (kind !== asked.kind || recorded.fingerprint !== asked.fingerprint)
+      return yield* new OperationKeyConflict({ operation_key, operation_id: operationId, kind })
+    if (recorded.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: operationId })
+    const known = yield* outcomeOf(recorded, asked.waitMs)
+    if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
+    if (known.result !== undefined && !keyIsFree(known)) return { result: known.result }
+    if (known.state === "running")
+      return yield* new WorkspaceBusy({
+        workspace_id: known.workspaceId,
+        holder: `${operationId}, the first call with this operation_key`,
+        kind,
+        since: DateTime.formatIso(DateTime.makeUnsafe(known.createdAt)),
+        expires: "when it ends",
+        waited_ms: asked.waitMs,
+      })
+    return yield* new Cancelled({ operation_id: operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
+  })
+
+  /** Takes the lease, records the beginning and runs; for a key that became known meanwhile only says whose it is. */
+  const perform = Effect.fnUntraced(function* (asked: Asked) {
+    if (asked.lease !== undefined)
+      yield* leases.acquire(asked.workspace, asked.lease, `${asked.kind} of ${asked.caller} (${asked.client})`, asked.waitMs)
     const { begun, operation } = yield* store.begin(asked)
-    if (!begun) return { reply: yield* replay(operation, asked) }
+    if (!begun) return { operation }
     const reply = yield* runner
       .execute({ tool: asked.kind, workspaceId: asked.workspaceId, input: asked.input, operationId: operation.operationId })
       .pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
-    return { reply, operation }
+    return { operation, reply }
   })
 
   /** Runs a recorded call inside its lease; the lease ends with the call, or with the process it left running. */
-  const execute = Effect.fnUntraced(function* (asked: Asked, lease: LeaseRequest | undefined, waitMs: number) {
+  const execute = Effect.fnUntraced(function* (asked: Asked) {
     const scope = yield* Scope.make()
     return yield* Effect.uninterruptibleMask((restore) =>
-      restore(Scope.provide(perform(asked, lease, waitMs), scope)).pipe(
+      restore(Scope.provide(perform(asked), scope)).pipe(
         Effect.onError(() => Scope.close(scope, Exit.void)),
         Effect.flatMap(({ operation, reply }) =>
-          operation === undefined ? Effect.as(Scope.close(scope, Exit.void), reply) : record(operation, reply, scope),
+          // Another server's outcome is waited for without the lease.
+          reply === undefined
+            ? Effect.andThen(Scope.close(scope, Exit.void), restore(replay(operation, asked)))
+            : record(operation, reply, scope),
         ),
       ),
     )
@@ -240,7 +265,11 @@ const make = Effect.gen(function* () {
       kind: tool.name,
       key,
       caller: caller.name,
+      client: caller.client,
       workspaceId: settings.id,
+      workspace: settings,
+      lease: tool.lease(input, touches),
+      waitMs,
       fingerprint: digest.sha256(fingerprintText(input)),
       checkOnly: checkOnly ?? false,
       input,
@@ -251,7 +280,7 @@ const make = Effect.gen(function* () {
         const recorded = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
         const known = Option.isSome(recorded) ? yield* settled(recorded.value) : undefined
         if (known !== undefined && !keyIsFree(known)) return yield* replay(known, asked)
-        return yield* execute(asked, tool.lease(input, touches), waitMs)
+        return yield* execute(asked)
       }),
     )
   })
@@ -270,7 +299,12 @@ interface Asked {
   readonly kind: string
   readonly key: string | undefined
   readonly caller: string
+  readonly client: string
   readonly workspaceId: WorkspaceSettings["id"]
+  readonly workspace: WorkspaceSettings
+  readonly lease: LeaseRequest | undefined
+  /** How long it waits for its lease, or for the outcome of the same call in another server, in milliseconds. */
+  readonly waitMs: number
   readonly fingerprint: string
   readonly checkOnly: boolean
   readonly input: Schema.JsonObject
@@ -311,9 +345,9 @@ const named = (operation: Recorded, result: Schema.JsonObject): Schema.JsonObjec
 
 const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
-/** The arguments in one canonical text: keys sorted at every level, without what only names or previews the call. */
+/** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
 const fingerprintText = (input: Schema.JsonObject): string => {
-  const { check_only: _checkOnly, operation_key: _key, ...own } = input
+  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, ...own } = input
   return toText(sorted(own))
 }
 

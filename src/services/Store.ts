@@ -146,7 +146,7 @@ const eventOf = (ending: Ending): string =>
 const SQLITE_FULL = 13
 
 /** Faults of the database in the words of a refusal. */
-const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
+export const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
   if (error._tag === "SchemaError") return new StoreUnavailable({ cause: "a record cannot be read" })
   const cause: unknown = error.reason.cause
   const code = typeof cause === "object" && cause !== null && "errcode" in cause ? cause.errcode : undefined
@@ -238,7 +238,7 @@ const make = Effect.gen(function* () {
   })
   const settle = Effect.fn("Store.settle")(write, sql.withTransaction)
 
-  const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && !server.isAlive(owner)
+  const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
 
   const settleOrphan = Effect.fn("Store.settleOrphan")(function* (operation: Recorded, ending: Ending) {
     const now = yield* rowById(operation.operationId)

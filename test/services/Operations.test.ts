@@ -39,6 +39,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   sandbox: "auto",
   patch: patchDefaults,
 })
+const app = settingsOf("app")
 const config = {
   workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
   http: { host: "127.0.0.1", port: 0, hosts: [], origins: [] },
@@ -220,14 +221,14 @@ describe("Operations", () => {
         const leases = yield* LeaseManager
         const busy = yield* Effect.scoped(
           Effect.gen(function* () {
-            yield* leases.acquire(WorkspaceId.make("app"), { kind: "exclusive" }, "a build", 0)
+            yield* leases.acquire(app, { kind: "exclusive" }, "a build", 0)
             return yield* Effect.flip(call(change, { operation_key: "k", lease_wait_ms: 0 }))
           }),
         )
         assert.strictEqual(busy._tag, "WORKSPACE_BUSY")
         assert.include(busy.message, "a build")
         assert.strictEqual((yield* call(change, { operation_key: "k", lease_wait_ms: 0 })).result["status"], "applied")
-        assert.deepStrictEqual(yield* leases.current(WorkspaceId.make("app")), [])
+        assert.deepStrictEqual(yield* leases.current(app), [])
       }).pipe(Effect.provide(gate(execute)))
     }),
   )
@@ -245,12 +246,12 @@ describe("Operations", () => {
         const store = yield* Store
         const { result } = yield* call(change)
         const id = String(result["operation_id"])
-        assert.strictEqual((yield* leases.current(WorkspaceId.make("app"))).length, 1)
+        assert.strictEqual((yield* leases.current(app)).length, 1)
         assert.strictEqual(Option.getOrThrow(yield* store.byId(id)).state, "running")
         assert.strictEqual((yield* call(follow)).result["state"], "seen")
         yield* Deferred.succeed(end, undefined)
         yield* Effect.repeat(Effect.yieldNow, {
-          until: () => Effect.map(leases.current(WorkspaceId.make("app")), (held) => held.length === 0),
+          until: () => Effect.map(leases.current(app), (held) => held.length === 0),
         })
         const recorded = Option.getOrThrow(yield* store.byId(id))
         assert.strictEqual(recorded.state, "done")
@@ -276,7 +277,7 @@ describe("Operations", () => {
         const id = yield* Deferred.await(begun)
         yield* Fiber.interrupt(fiber)
         assert.strictEqual(Option.getOrThrow(yield* (yield* Store).byId(id)).state, "cancelled")
-        assert.deepStrictEqual(yield* (yield* LeaseManager).current(WorkspaceId.make("app")), [])
+        assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
         assert.strictEqual((yield* Effect.flip(call(change, { operation_key: "k" })))._tag, "CANCELLED")
       }).pipe(Effect.provide(gate(execute)))
     }),
@@ -350,7 +351,7 @@ describe("Operations", () => {
       const refusal = yield* Effect.flip(call(change))
       assert.strictEqual(refusal._tag, "STORE_UNAVAILABLE")
       assert.match(refusal.message, /op_[0-9a-z]+ had begun/)
-      assert.deepStrictEqual(yield* (yield* LeaseManager).current(WorkspaceId.make("app")), [])
+      assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
     }).pipe(Effect.provide(gate(execute)))
   })
 })
