@@ -8,7 +8,7 @@ import { type ConfinedPath, ConfinedPath as makePath, NotAFile, PathNotFound, Sy
 import { Disk, DiskFault, type Entry, type OpenFile, type PathFailure, type Root } from "../services/Disk.ts"
 import { codeOf, entryOf, errno, hasDescriptorPaths, kindOf, namesOf, type Walk, walkByDescriptors, walkByNames } from "./NodeWalk.ts"
 
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW = 0, O_RDONLY, O_WRONLY } = fs.constants
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY, O_WRONLY } = fs.constants
 
 export const layerDescriptors = Layer.succeed(Disk, { open: (root) => openRoot(root, walkByDescriptors) })
 
@@ -102,7 +102,8 @@ const makeRoot = (folder: OpenFolder): Root => {
     rename: (from, to, into) => changeBoth("rename", from, to, into, (old, place) => fs.renameSync(old, place)),
     link: (from, to, into) => changeBoth("link", from, to, into, linkAt),
     unlink: (path) => change("unlink", path, (place) => fs.unlinkSync(place)),
-    syncDirectory: (path) => change("sync folder", path, syncAt),
+    syncFile: (path) => change("sync", path, (place) => syncAt(place, O_NONBLOCK)),
+    syncDirectory: (path) => change("sync folder", path, (place) => syncAt(place, O_DIRECTORY)),
   }
 }
 
@@ -157,8 +158,8 @@ const createAt = (place: string, bytes: Uint8Array, mode: number, durable: boole
   }
 }
 
-const syncAt = (place: string): void => {
-  const descriptor = fs.openSync(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+const syncAt = (place: string, flags: number): void => {
+  const descriptor = fs.openSync(place, O_RDONLY | O_NOFOLLOW | flags)
   try {
     fs.fsyncSync(descriptor)
   } finally {

@@ -42,7 +42,7 @@ export interface WorkspaceEntry<P extends ParametersSchema, S extends ResultSche
   readonly records: boolean
   readonly names: (input: P["Type"]) => { readonly workspace: string } | { readonly process: string }
   readonly touches?: (input: P["Type"], workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
-  readonly lease?: (input: P["Type"], touches: Touches) => LeaseRequest | undefined
+  readonly lease?: (input: P["Type"], touches: Touches, workspace: WorkspaceSettings) => LeaseRequest | undefined
   /** All it changes goes through the journal of patches. */
   readonly journaled?: boolean
   /** Made once for each workspace, with the services of that workspace. */

@@ -3,9 +3,10 @@
  * do is refused in words where it is asked for, never accepted and ignored.
  */
 import { Duration, Effect, Result, Schema, SchemaIssue } from "effect"
-import { defaults, patchDefaults } from "./ConfigDefaults.ts"
+import { defaults, filesPlaceholder, noHooks, patchDefaults } from "./ConfigDefaults.ts"
 import { type ConfigProblem, fieldPath } from "./ConfigProblem.ts"
 import { FileRule, NetworkAccess } from "./Policy.ts"
+import { Command } from "./Process.ts"
 import { excerpt } from "./Retry.ts"
 
 /** A field that may be left out. */
@@ -44,6 +45,34 @@ const PatchSettings = Schema.Struct({
 
 export type PatchSettings = typeof PatchSettings.Type
 
+const whyNoHook = ([program = "", ...args]: ReadonlyArray<string>): string | undefined => {
+  if (program === "" || program.includes(filesPlaceholder)) return "must begin with the program to run"
+  return args.some((arg) => arg !== filesPlaceholder && arg.includes(filesPlaceholder))
+    ? `${filesPlaceholder} stands for one argument for each file, so it must be an argument of its own`
+    : undefined
+}
+
+const Hook = Schema.Struct({
+  command: Command.check(Schema.makeFilter(whyNoHook)).annotate({
+    description:
+      "Program and its arguments; no shell is involved. The argument {files} stands for the patch's files that are there, one argument each",
+  }),
+  on_failure: field(Schema.Literals(["reject", "warn"]), "reject").annotate({
+    description: "What becomes of the patch when the command fails: it is refused or rolled back, or stays and its result says so",
+  }),
+  timeout: field(Span, Duration.minutes(1)).annotate({ description: "The command has failed after this time" }),
+})
+/** A command of the operator that runs before or after a patch. */
+export type Hook = typeof Hook.Type
+
+const HookSettings = Schema.Struct({
+  before_patch: field(Schema.Array(Hook), noHooks.before_patch).annotate({ description: "Run in order before anything is written" }),
+  after_patch: field(Schema.Array(Hook), noHooks.after_patch).annotate({
+    description: "Run in order once the files are written; what they change in the patch's files joins it",
+  }),
+})
+export type HookSettings = typeof HookSettings.Type
+
 export const WorkspaceEntry = Schema.Struct({
   root: Text.annotate({ description: "The folder; ~ is the home folder, and a relative one is taken from the file's own folder" }),
   profile: field(Name, "read-only"),
@@ -51,8 +80,14 @@ export const WorkspaceEntry = Schema.Struct({
   sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
   approvals: field(Schema.Literals(["off", "confirm"]).check(only((value) => value === "off", "approvals are", '"off"')), "off"),
   patch: field(PatchSettings, patchDefaults),
-  hooks: field(Schema.Record(Schema.String, Schema.Json).check(only((value) => Object.keys(value).length === 0, "hooks are", "{}")), {}),
-})
+  hooks: field(HookSettings, noHooks),
+}).check(
+  Schema.makeFilter(({ hooks, sandbox }) =>
+    sandbox === "required" && hooks.before_patch.length + hooks.after_patch.length > 0
+      ? { path: ["hooks"], issue: 'a hook is a command, and "sandbox": "required" lets none run in this version, which has no sandbox' }
+      : undefined,
+  ),
+)
 export type WorkspaceEntry = typeof WorkspaceEntry.Type
 
 export const ProfileEntry = Schema.Struct({

@@ -15,3 +15,9 @@ export const defaults = {
 
 /** What a workspace says of patches when it says nothing. */
 export const patchDefaults = { ambiguity: "refuse", durability: "process" } as const
+
+/** Which commands run around patches when a workspace names none. */
+export const noHooks = { before_patch: [], after_patch: [] } as const
+
+/** The argument of a hook's command that the paths of a patch take the place of. */
+export const filesPlaceholder = "{files}"

@@ -23,7 +23,7 @@ export type JournalTarget = typeof JournalTarget.Type
 /** A transaction whose every file lies ready: from here on it can be undone by whoever reads this. */
 export const JournalPlan = Schema.Struct({
   durable: Schema.Boolean,
-  /** A command decides about it, and may change the same files while it does. */
+  /** Commands run before it has happened, hooks or one that verifies, and may change the same files. */
   verifies: Schema.Boolean,
   targets: Schema.Array(JournalTarget),
   delta: Delta,

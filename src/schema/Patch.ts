@@ -258,9 +258,11 @@ export class PatchFailed extends Schema.TaggedError<PatchFailed>()("PATCH_FAILED
   }
 }
 
-/** A patch that its verify command did not let stay. */
+/** A patch that its verify command, or a hook of its workspace, did not let stay or begin. */
 export class VerifyFailed extends Schema.TaggedError<VerifyFailed>()("VERIFY_FAILED", {
   status: PatchStatus,
+  /** The hook, where it was one. */
+  hook: Schema.optionalKey(Schema.String),
   cause: Schema.String,
   exit_code: Schema.optionalKey(Schema.Int),
   signal: Schema.optionalKey(Schema.String),
@@ -270,6 +272,9 @@ export class VerifyFailed extends Schema.TaggedError<VerifyFailed>()("VERIFY_FAI
 }) {
   readonly retry = "change_request"
   override get message() {
-    return `the verify command ${this.cause}. The patch was rolled back: every file it names is as it was. Mend the patch by what the command wrote, or verify by another command.`
+    const left = this.status === "rejected" ? "Nothing was written." : "The patch was rolled back: every file it names is as it was."
+    return this.hook === undefined
+      ? `the verify command ${this.cause}. ${left} Mend the patch by what the command wrote, or verify by another command.`
+      : `the ${this.hook} ${this.cause}. ${left} Mend the patch by what the hook wrote; hooks themselves are the operator's.`
   }
 }

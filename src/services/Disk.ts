@@ -68,6 +68,8 @@ export interface Root {
   /** Gives the file at `from` a second name; `into` as for `rename`. */
   readonly link: (from: ConfinedPath, to: ConfinedPath, into?: Root) => Effect.Effect<void, PathFailure>
   readonly unlink: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
+  /** Makes what a regular file holds outlast a power cut, whoever wrote it. */
+  readonly syncFile: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
   /** Makes the names in a folder outlast a power cut. */
   readonly syncDirectory: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
 }

@@ -31,7 +31,7 @@ export interface GatedTool<in Input = never> {
   /** What the call would touch, for the policy. */
   readonly touches: (input: Input, workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
   /** The lease the call needs; none for what changes nothing. */
-  readonly lease: (input: Input, touches: Touches) => LeaseRequest | undefined
+  readonly lease: (input: Input, touches: Touches, workspace: WorkspaceSettings) => LeaseRequest | undefined
 }
 
 /** Arguments every recorded tool may have beside its own. */
@@ -268,7 +268,7 @@ const make = Effect.gen(function* () {
       client: caller.client,
       workspaceId: settings.id,
       workspace: settings,
-      lease: tool.lease(input, touches),
+      lease: tool.lease(input, touches, settings),
       waitMs,
       fingerprint: digest.sha256(fingerprintText(input)),
       checkOnly: checkOnly ?? false,

@@ -4,15 +4,15 @@
  * New contents are staged outside of everybody's sight, old ones get a second name there, and the plan is written down.
  * From then on whoever reads it can undo everything, so failure, interruption, defect and the death of this process all
  * end the same way. The commit only renames, links and unlinks; undoing it returns the old files themselves, with their
- * modes and times. The patch counts as made when its plan is marked so, after the disk was read back and, where the
- * caller wants it, a command has agreed.
+ * modes and times. The patch counts as made when its plan is marked so, after the disk was read back, the operator's hooks
+ * have had the files, and, where the caller wants it, a command has agreed.
  */
 import { Cause, Effect, Exit, Option, Random } from "effect"
 import { absent, type Version } from "../schema/Files.ts"
 import type { JournalPlace, JournalPlan, JournalTarget } from "../schema/Journal.ts"
 import type { RunnerUnavailable, StorageFull } from "../schema/Operation.ts"
 import { type Delta, PatchFailed, type Verified, type VerifyFailed, VersionConflict } from "../schema/Patch.ts"
-import { ConfinedPath, type NotAFile, type PathNotFound, type PathProtected, type SymlinkRejected } from "../schema/Workspace.ts"
+import { ConfinedPath, NotAFile, type PathNotFound, type PathProtected, type SymlinkRejected } from "../schema/Workspace.ts"
 import { type PathFailure, type Root, refusalOf } from "./Disk.ts"
 import {
   conclude,
@@ -27,7 +27,7 @@ import {
   removePrivateFolder,
 } from "./JournalMarks.ts"
 import { syncTargets } from "./JournalRecovery.ts"
-import type { FileState } from "./PatchEngine.ts"
+import type { FileState, Files } from "./PatchEngine.ts"
 import type { PatchJournal } from "./PatchJournal.ts"
 import { hasCode, inOrder, rootOf, succeeds, undo } from "./PatchUndo.ts"
 import { inFolder, privateFolderIn } from "./PrivateFolder.ts"
@@ -71,8 +71,16 @@ export interface CommitRequest {
   readonly delta: Delta
   /** The recorded operation it belongs to. */
   readonly operationId?: string | undefined
+  /** Commands that may change the targets, with everything on disk, and what is answered for the files as they then are. */
+  readonly hooked?: Hooked | undefined
   /** Decides, with everything on disk, whether the patch stays. */
   readonly verify?: Effect.Effect<Verified, VerifyFailed> | undefined
+}
+
+interface Hooked {
+  /** Gives what is to be noted. */
+  readonly run: Effect.Effect<ReadonlyArray<string>, VerifyFailed>
+  readonly delta: (now: Files, notes: ReadonlyArray<string>) => Delta
 }
 
 /** What one transaction has on disk besides its targets, and how far it has come. */
@@ -85,13 +93,14 @@ interface Work extends CommitSite, CommitRequest {
   /** Targets and folders that may have been changed. */
   readonly begun: Set<ConfinedPath>
   plan: JournalPlan | undefined
-  isVerifying: boolean
+  /** What is at the targets from here on is part of the transaction, whoever put it there: commands run. */
+  isOpen: boolean
 }
 
 /** A target whose new content lies ready and whose old content has a second name. */
 type StagedTarget = PlacedTarget & JournalTarget
 
-/** Brings every target to its planned state, or restores all of them. Can be interrupted until the commit begins, and while a command verifies. */
+/** Brings every target to its planned state, or restores all of them. Can be interrupted until the commit begins, and while a command runs. */
 export const performPlan = Effect.fn("PatchCommit.performPlan")(function* (
   site: CommitSite,
   request: CommitRequest,
@@ -116,13 +125,15 @@ const performOnce = (site: CommitSite, request: CommitRequest) =>
         places: new Map(),
         begun: new Set(),
         plan: undefined,
-        isVerifying: false,
+        isOpen: false,
       }
       const exit = yield* Effect.exit(
         Effect.gen(function* () {
           const staged = yield* restore(stage(work))
           yield* commit(work, staged)
-          return yield* seal(work, request.verify === undefined ? undefined : yield* verify(work, restore(request.verify)))
+          work.isOpen = runsCommands(work)
+          const delta = work.hooked === undefined ? work.delta : yield* follow(work, staged, work.hooked, restore)
+          return yield* seal(work, work.verify === undefined ? delta : { ...delta, verify: yield* restore(work.verify) })
         }),
       )
       if (Exit.isFailure(exit)) return yield* abort(work, exit.cause)
@@ -147,7 +158,7 @@ const stage = Effect.fnUntraced(function* (work: Work) {
   }
   const plan: JournalPlan = {
     durable: work.journal.durable,
-    verifies: work.verify !== undefined,
+    verifies: runsCommands(work),
     targets: staged.map(({ fresh, missing, old, path }) => ({
       path,
       missing,
@@ -277,20 +288,49 @@ const look = Effect.fnUntraced(function* ({ root }: Work, { after, before, path 
   if (before !== undefined && entry.mode !== after.mode) return yield* wrong(`"${path}" does not have its mode`)
 })
 
-/** What the command does to the targets from here on is part of the transaction, and is undone with it. */
-const verify = (work: Work, command: Effect.Effect<Verified, VerifyFailed>) =>
-  Effect.suspend(() => {
-    work.isVerifying = true
-    return command
-  })
+const runsCommands = ({ hooked, verify }: CommitRequest): boolean => hooked !== undefined || verify !== undefined
 
-/** From the mark on it has happened. */
-const seal = Effect.fnUntraced(function* (work: Work, verified: Verified | undefined) {
+/** Lets the hooks at the files, and takes what they leave at the targets for what was planned. */
+const follow = Effect.fnUntraced(function* (
+  work: Work,
+  staged: ReadonlyArray<StagedTarget>,
+  hooked: Hooked,
+  restore: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>,
+) {
+  const notes = yield* restore(hooked.run)
+  const now = new Map<string, FileState>()
+  for (const target of staged) {
+    const file = yield* lookAgain(work, target)
+    if (file === undefined) continue
+    now.set(target.path, file)
+    if (work.journal.durable) yield* work.root.syncFile(target.path)
+  }
+  return hooked.delta(now, notes)
+})
+
+/** What a hook has left at a target: a regular file or nothing, or a folder where the patch itself made way for one. */
+const lookAgain = Effect.fnUntraced(
+  function* ({ root }: Work, { after, path }: StagedTarget): Effect.fn.Return<FileState | undefined, PathFailure> {
+    const there = yield* root.stat(path)
+    if (there === undefined || (there.kind === "directory" && after === undefined)) return undefined
+    if (there.kind !== "file") return yield* new NotAFile({ path, found: there.kind })
+    const { bytes, entry } = yield* root.readFile(path)
+    return { bytes, mode: entry.mode }
+  },
+  (looked, _work, { path }) =>
+    Effect.catchTag(looked, ["NOT_A_FILE", "SYMLINK_REJECTED", "PATH_NOT_FOUND"], () =>
+      Effect.fail(
+        new PatchFailed({ status: "failed_rolled_back", cause: `a hook left something else than a file at "${path}"`, paths: [path] }),
+      ),
+    ),
+)
+
+/** From the mark on it has happened, as `last` says. */
+const seal = Effect.fnUntraced(function* (work: Work, last: Delta) {
   const { delta, journaled, plan } = work
-  if (plan === undefined) return delta
-  const last = verified === undefined ? delta : { ...delta, verify: verified }
+  if (plan === undefined) return last
   if (plan.durable) yield* syncTargets(work.root, plan)
-  yield* conclude(journaled, "done", plan.durable, verified === undefined ? undefined : { ...plan, delta: last }).pipe(
+  yield* conclude(journaled, "done", plan.durable, last === delta ? undefined : { ...plan, delta: last }).pipe(
     // Whoever looks finds it done, so it is.
     Effect.catch((failure) => Effect.flatMap(isMarked(journaled, "done"), (isDone) => (isDone ? Effect.void : Effect.fail(failure)))),
   )
@@ -315,12 +355,12 @@ const cleanPlaces = Effect.fnUntraced(function* ({ journaled, places, root }: Wo
 
 /** Undoes everything in reverse order, then fails with what went wrong. */
 const abort = Effect.fnUntraced(function* (work: Work, cause: Cause.Cause<StepFailure>): Effect.fn.Return<never, StepFailure> {
-  const { begun, isVerifying, journaled, plan } = work
+  const { begun, isOpen, journaled, plan } = work
   const left = yield* undo(
     {
       workspace: work.root,
       journal: journaled.folder,
-      isOurs: ({ fresh }, now) => Effect.succeed(isVerifying || (fresh !== undefined && now.inode === fresh.inode)),
+      isOurs: ({ fresh }, now) => Effect.succeed(isOpen || (fresh !== undefined && now.inode === fresh.inode)),
       hasMade: (folder) => begun.has(folder),
     },
     plan?.targets.filter(({ path }) => begun.has(path)) ?? [],

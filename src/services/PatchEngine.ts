@@ -27,7 +27,7 @@ import { type Files, type Plan, type StagedFile, StagedFiles } from "./StagedFil
 import { applyChanges, foreignEncoding, isUtf8, textLines } from "./TextLines.ts"
 
 export { parse, touchedPaths } from "./PatchText.ts"
-export type { FileState, Files, Plan, PlannedChange, Target } from "./StagedFiles.ts"
+export { type FileState, type Files, type Plan, type PlannedChange, replanned, sameState, type Target } from "./StagedFiles.ts"
 
 export type PlanRefusal =
   | InvalidPatch

@@ -12,7 +12,21 @@ import { Digest } from "./Digest.ts"
 import { type DiskFault, type Entry, type Root, refusalOf } from "./Disk.ts"
 import { type CommitRefusal, type CommitRequest, type PlacedTarget, performPlan } from "./PatchCommit.ts"
 import { unifiedDiff } from "./PatchDiff.ts"
-import { type FileState, type Plan, type PlanRefusal, parse, plan, planEdits, planWrite, type Target, withPaths } from "./PatchEngine.ts"
+import {
+  type FileState,
+  type Files,
+  type Plan,
+  type PlanRefusal,
+  parse,
+  plan,
+  planEdits,
+  planWrite,
+  replanned,
+  sameState,
+  type Target,
+  withPaths,
+} from "./PatchEngine.ts"
+import type { Hooks } from "./PatchHooks.ts"
 import { PatchJournal } from "./PatchJournal.ts"
 import { pathsOf } from "./PatchText.ts"
 import { type ResolveRefusal, Workspace } from "./Workspace.ts"
@@ -27,9 +41,13 @@ export interface PatchOptions extends Pick<CommitRequest, "operationId" | "verif
   /** Version by path, as written; also of paths that the change does not name. */
   readonly expected_versions?: Readonly<Record<string, string>>
   readonly check_only?: boolean
+  /** The operator's commands around the patch. */
+  readonly hooks?: Hooks
 }
 
 export type PatchRefusal = InvalidPatch | EncodingUnsupported | PlanRefusal | CommitRefusal | ResolveRefusal
+
+const noHooks: Hooks = () => ({ names: [], run: Effect.succeed([]) })
 
 /** Bytes of a preview's diff. */
 const diffLimit = 30_000
@@ -39,7 +57,7 @@ export class PatchTransaction extends Context.Service<
   {
     /**
      * Applies the change, or refuses it with every byte and mode as it was. Interruption before the commit, or while
-     * `verify` runs, undoes it; so does the next server when this one dies.
+     * a command runs, undoes it; so does the next server when this one dies.
      */
     readonly apply: (intent: PatchIntent, options?: PatchOptions) => Effect.Effect<Delta, PatchRefusal>
   }
@@ -95,11 +113,30 @@ const makeApply = (workspace: Workspace["Service"], journal: PatchJournal["Servi
           : planWrite(resolved(intent.path), intent.content, files, digest.version),
     )
     const targets = yield* placeTargets(root, planned.targets)
+    const { check_only, hooks = noHooks, operationId, verify } = options
+    const before = hooks("before_patch", pathsWith("before", planned.targets))
+    const after = hooks("after_patch", pathsWith("after", planned.targets))
     const notes = [...planned.notes, ...linkNotes(planned.targets, links)]
-    if (options.check_only === true) return preview(planned, notes)
-    const { operationId, verify } = options
-    return yield* performPlan(site, { targets, delta: delta("applied", planned, notes), operationId, verify })
+    if (check_only === true) return preview(planned, [...notes, ...hookNotes("hooks would run", [...before.names, ...after.names])])
+    notes.push(...(yield* before.run), ...hookNotes("hooks ran, not confined", [...before.names, ...after.names]))
+    const deltaOf = (now: Files, told: ReadonlyArray<string>) =>
+      delta("applied", replanned(planned, now, digest.version), [...notes, ...told, ...changeNotes(planned.targets, now)])
+    const hooked = after.names.length === 0 ? undefined : { run: after.run, delta: deltaOf }
+    return yield* performPlan(site, { targets, delta: delta("applied", planned, notes), operationId, hooked, verify })
   }, faultsInWords)
+}
+
+/** The files that are there on one side of the patch. */
+const pathsWith = (side: "before" | "after", targets: ReadonlyArray<Target>): ReadonlyArray<string> =>
+  targets.filter((target) => target[side] !== undefined).map(({ path }) => path)
+
+const hookNotes = (what: string, names: ReadonlyArray<string>): ReadonlyArray<string> =>
+  names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]
+
+/** What hooks have made of the files of a patch. */
+const changeNotes = (targets: ReadonlyArray<Target>, now: Files): ReadonlyArray<string> => {
+  const changed = targets.filter(({ after, path }) => !sameState(after, now.get(path))).map(({ path }) => `"${path}"`)
+  return changed.length === 0 ? [] : [`hooks changed ${changed.join(", ")}: versions and line counts are those after them`]
 }
 
 const delta = (status: "applied" | "checked", { changes }: Plan, notes: ReadonlyArray<string>): Delta => ({

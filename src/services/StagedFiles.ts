@@ -88,10 +88,29 @@ export class StagedFiles {
   }
 }
 
-const isChanged = ({ after, before }: Target): boolean => {
-  if (before === undefined || after === undefined) return before !== after
-  return before.mode !== after.mode || !sameBytes(before.bytes, after.bytes)
+/**
+ * A plan whose files have become others since it was carried out, told as if those had been planned. `now` is what is at
+ * its targets.
+ */
+export const replanned = (plan: Plan, now: Files, versionOf: VersionOf): Plan => {
+  const { changes, notes, targets } = plan
+  if (targets.every(({ after, path }) => sameState(after, now.get(path)))) return plan
+  const staged = new StagedFiles(new Map(targets.flatMap(({ before, path }) => (before === undefined ? [] : [[path, before] as const]))))
+  const origins = new Map(changes.map(({ from, path }) => [path, from]))
+  for (const { path } of targets) {
+    const file = now.get(path)
+    staged.put(path, file && { ...file, origin: origins.get(path) ?? path })
+  }
+  return { ...staged.outcome(versionOf), notes }
 }
+
+/** Whether two states of a path are the same, absent ones included. */
+export const sameState = (one: FileState | undefined, other: FileState | undefined): boolean => {
+  if (one === undefined || other === undefined) return one === other
+  return one.mode === other.mode && sameBytes(one.bytes, other.bytes)
+}
+
+const isChanged = ({ after, before }: Target): boolean => !sameState(before, after)
 
 const planned = (
   path: string,

@@ -5,7 +5,7 @@
  * change a moment later; Disk holds the same rules again when the path is used.
  */
 import { Context, Effect, Layer, Result, type Scope } from "effect"
-import type { PatchSettings } from "../schema/Config.ts"
+import type { HookSettings, PatchSettings } from "../schema/Config.ts"
 import type { PolicyDenied, Profile } from "../schema/Policy.ts"
 import {
   ConfinedPath,
@@ -31,6 +31,7 @@ export interface WorkspaceSettings {
   readonly root: string
   readonly profile: Profile
   readonly patch: PatchSettings
+  readonly hooks: HookSettings
 }
 
 export class Workspace extends Context.Service<
@@ -40,6 +41,8 @@ export class Workspace extends Context.Service<
     readonly profile: Profile
     /** How the operator wants patches to be made here. */
     readonly patch: PatchSettings
+    /** The commands that the operator has run around patches here. */
+    readonly hooks: HookSettings
     readonly root: Root
     /** A path that exists and may be read; links are followed to what they name inside the root. */
     readonly resolveRead: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
@@ -97,7 +100,7 @@ const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefin
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
 
-const makeWorkspace = ({ id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
   const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
   const canRead = (path: ConfinedPath) => !isPrivate(path) && (hidesNothing || fileAccess(profile, path).access !== "deny")
@@ -191,7 +194,7 @@ const makeWorkspace = ({ id, patch, profile, root: rootAsWritten }: WorkspaceSet
     }
   }, inWords)
 
-  return Workspace.of({ id, profile, patch, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
+  return Workspace.of({ id, profile, patch, hooks, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */

@@ -45,6 +45,55 @@ describe("defaults", () => {
   })
 })
 
+describe("hooks", () => {
+  const hooksOf = (hooks: object) => Result.getOrThrow(decodeConfig(workspace({ hooks }))).workspaces["app"]?.hooks
+
+  it("are lists of commands that reject, and have a minute, where nothing else is said", () => {
+    const whole = hooksOf({
+      before_patch: [{ command: ["git", "diff", "--quiet", "--", "{files}"] }],
+      after_patch: [{ command: ["npx", "prettier", "--write", "{files}"], on_failure: "warn", timeout: "90 seconds" }],
+    })
+    assert.deepInclude(whole?.before_patch[0], { on_failure: "reject", command: ["git", "diff", "--quiet", "--", "{files}"] })
+    assert.deepInclude(whole?.after_patch[0], { on_failure: "warn" })
+    assert.strictEqual(Duration.toMillis(whole?.before_patch[0]?.timeout ?? 0), 60_000)
+    assert.strictEqual(Duration.toMillis(whole?.after_patch[0]?.timeout ?? 0), 90_000)
+    assert.deepStrictEqual(hooksOf({ before_patch: [] }), { before_patch: [], after_patch: [] })
+  })
+
+  const at = "workspaces.app.hooks.after_patch[0]"
+  const wrong: ReadonlyArray<readonly [string, object, string, RegExp]> = [
+    ["an unknown moment", { hooks: { on_patch: [] } }, "workspaces.app.hooks.on_patch", /known are before_patch, after_patch/u],
+    ["no list", { hooks: { after_patch: {} } }, "workspaces.app.hooks.after_patch", /Expected array/u],
+    ["no command", { hooks: { after_patch: [{}] } }, `${at}.command`, /is missing/u],
+    ["a shell line", { hooks: { after_patch: [{ command: "make fmt" }] } }, `${at}.command`, /Expected array, got "make fmt"/u],
+    ["an empty command", { hooks: { after_patch: [{ command: [] }] } }, `${at}.command`, /must begin with the program/u],
+    ["no program", { hooks: { after_patch: [{ command: ["", "x"] }] } }, `${at}.command`, /must begin with the program/u],
+    ["a file as program", { hooks: { after_patch: [{ command: ["{files}"] }] } }, `${at}.command`, /must begin with the program/u],
+    ["files in a word", { hooks: { after_patch: [{ command: ["x", "--in={files}"] }] } }, `${at}.command`, /an argument of its own/u],
+    [
+      "another end",
+      { hooks: { after_patch: [{ command: ["x"], on_failure: "stop" }] } },
+      `${at}.on_failure`,
+      /"reject" \| "warn", got "stop"/u,
+    ],
+    ["a number as time", { hooks: { after_patch: [{ command: ["x"], timeout: 60 }] } }, `${at}.timeout`, /Expected string, got 60/u],
+    ["no time", { hooks: { after_patch: [{ command: ["x"], timeout: "0 seconds" }] } }, `${at}.timeout`, /longer than nothing/u],
+    [
+      "an unknown field",
+      { hooks: { after_patch: [{ command: ["x"], cwd: "/" }] } },
+      `${at}.cwd`,
+      /known are command, on_failure, timeout/u,
+    ],
+    ["a sandbox", { sandbox: "required", hooks: { after_patch: [{ command: ["x"] }] } }, "workspaces.app.hooks", /has no sandbox/u],
+  ]
+  for (const [name, fields, place, problem] of wrong)
+    it(`are refused with ${name}`, () => {
+      const found = problemsOf(workspace(fields))
+      assert.deepStrictEqual(Object.keys(found), [place])
+      assert.match(found[place] ?? "", problem)
+    })
+})
+
 describe("problems", () => {
   const cases: ReadonlyArray<readonly [string, unknown, string, RegExp]> = [
     ["an unknown field", { port: 1 }, "port", /is no field here; known are .*workspaces.*retention/u],
@@ -89,7 +138,6 @@ describe("problems", () => {
 
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
-    [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
     [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],

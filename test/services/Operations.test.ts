@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import * as Migrations from "../../src/layers/Migrations.ts"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
-import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
+import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { Outcome } from "../../src/schema/Journal.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
 import type { Profile } from "../../src/schema/Policy.ts"
@@ -38,6 +38,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   profile,
   sandbox: "auto",
   patch: patchDefaults,
+  hooks: noHooks,
 })
 const app = settingsOf("app")
 const config = {

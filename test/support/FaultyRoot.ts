@@ -71,6 +71,7 @@ export const faultyRoots = (position: number, fault?: Fault): FaultyRoots => {
     rename: (from, to, into) => around("rename", to, real.rename(from, to, into)),
     link: (from, to, into) => around("link", to, real.link(from, to, into)),
     unlink: (path) => around("unlink", path, real.unlink(path)),
+    syncFile: (path) => around("sync", path, real.syncFile(path)),
     syncDirectory: (path) => around("sync folder", path, real.syncDirectory(path)),
   })
   const arm = () => {

@@ -3,7 +3,7 @@
 import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
-import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
+import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { Root } from "../../src/services/Disk.ts"
@@ -36,6 +36,7 @@ export const openFiles = Effect.fnUntraced(function* (tree: Parameters<typeof wr
       limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
     },
     patch: patchDefaults,
+    hooks: noHooks,
   }).pipe(Layer.provide(NodeDisk.layer))
   const between = Layer.effect(
     Workspace,

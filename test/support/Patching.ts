@@ -3,9 +3,9 @@ import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
-import type { PatchSettings } from "../../src/schema/Config.ts"
-import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
-import type { FileRule, Profile } from "../../src/schema/Policy.ts"
+import type { HookSettings, PatchSettings } from "../../src/schema/Config.ts"
+import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
+import type { FileRule, Limits, Profile } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { Disk, type Root } from "../../src/services/Disk.ts"
 import { type JournalSettings, PatchJournal } from "../../src/services/PatchJournal.ts"
@@ -17,22 +17,24 @@ import { temporaryFolder } from "./Tree.ts"
 export interface PatchingOptions extends Partial<JournalSettings> {
   readonly files?: ReadonlyArray<FileRule>
   readonly patch?: Partial<PatchSettings>
+  readonly hooks?: Partial<HookSettings>
+  readonly limits?: Partial<Limits>
   /** Around the workspace's root and the journal's folders. */
   readonly through?: (root: Root) => Root
   /** The server this is; the test's own process when left out. */
   readonly server?: ServerIdentity["Service"]
 }
 
-const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
+const profileOf = (files: ReadonlyArray<FileRule>, limits: Partial<Limits> = {}): Profile => ({
   name: "test",
   files,
   exec: "off",
   network: "off",
   env: [],
-  limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
+  limits: { processes: 1, spool_bytes: 1, timeout_ms: 1, ...limits },
 })
 
-/** Transaction and journal of `root` until the scope ends. The state folder is a fresh one when none is given. */
+/** Transaction, journal and workspace of `root` until the scope ends. The state folder is a fresh one when none is given. */
 export const openPatching = Effect.fnUntraced(function* (root: string, options: PatchingOptions = {}) {
   const {
     durability = "process",
@@ -49,8 +51,9 @@ export const openPatching = Effect.fnUntraced(function* (root: string, options: 
   const workspace = Workspace.layer({
     id: WorkspaceId.make("test"),
     root,
-    profile: profileOf(files),
+    profile: profileOf(files, options.limits),
     patch: { ...patchDefaults, ...patch },
+    hooks: { ...noHooks, ...options.hooks },
   })
   const identity = server === undefined ? NodeIdentity.layer : Layer.succeed(ServerIdentity, server)
   const context = yield* Layer.build(
@@ -60,7 +63,12 @@ export const openPatching = Effect.fnUntraced(function* (root: string, options: 
       Layer.provide([disk, NodeDigest.layer, identity]),
     ),
   )
-  return { transaction: Context.get(context, PatchTransaction), journal: Context.get(context, PatchJournal), stateFolder }
+  return {
+    transaction: Context.get(context, PatchTransaction),
+    journal: Context.get(context, PatchJournal),
+    workspace: Context.get(context, Workspace),
+    stateFolder,
+  }
 })
 
 /** A transaction on `root` until the scope ends. */

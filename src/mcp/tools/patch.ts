@@ -4,9 +4,10 @@ import type { LeaseRequest } from "../../schema/Lease.ts"
 import { ApplyPatchArguments, EditArguments, PatchResult, type Verify, WriteArguments } from "../../schema/Patch.ts"
 import type { Touches } from "../../schema/Policy.ts"
 import type { Refusal } from "../../schema/Refusal.ts"
-import { WorkspaceId } from "../../schema/Workspace.ts"
+import { ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { touchedPaths } from "../../services/PatchEngine.ts"
+import { makeHooks } from "../../services/PatchHooks.ts"
 import { PatchTransaction } from "../../services/PatchTransaction.ts"
 import { makeVerification } from "../../services/PatchVerification.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
@@ -34,10 +35,15 @@ const touchesOf = (paths: ReadonlyArray<string>, { verify }: Modes, workspace: W
     return { write, exec }
   })
 
-/** A preview changes nothing and needs no lease; a command needs the workspace for itself. */
-const leaseOf = (input: Modes, touches: Touches): LeaseRequest | undefined => {
+/**
+ * A preview changes nothing and needs no lease; a command needs the workspace for itself. Hooks see other files too, so
+ * they keep other changes out, but nothing that shares the workspace: a patch must not wait for the end of a watcher.
+ */
+const leaseOf = (input: Modes, touches: Touches, { hooks }: WorkspaceSettings): LeaseRequest | undefined => {
   if (input.check_only === true) return undefined
-  return input.verify === undefined ? { kind: "path", paths: touches.write ?? [] } : { kind: "exclusive" }
+  if (input.verify !== undefined) return { kind: "exclusive" }
+  const isHooked = hooks.before_patch.length + hooks.after_patch.length > 0
+  return { kind: "path", paths: isHooked ? [ConfinedPath.make("")] : (touches.write ?? []) }
 }
 
 const textOf = (result: PatchResult): string => {
@@ -59,11 +65,15 @@ type Versions = Readonly<Record<string, string>>
 const applied = <Input extends Modes>(change: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined]) =>
   Effect.gen(function* () {
     const { apply } = yield* PatchTransaction
-    const verification = makeVerification(yield* Workspace, yield* ProcessSupervisor)
+    const workspace = yield* Workspace
+    const supervisor = yield* ProcessSupervisor
+    const hooks = makeHooks(workspace, supervisor)
+    const verification = makeVerification(workspace, supervisor)
     return (input: Input, operationId: string | undefined) => {
       const [intent, expected_versions] = change(input)
       const options = {
         operationId,
+        hooks,
         ...(input.verify === undefined ? {} : { verify: verification(input.verify) }),
         ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
         ...(expected_versions === undefined ? {} : { expected_versions }),
