@@ -394,6 +394,9 @@ const inWords = (failure: StepFailure): CommitRefusal => {
 
 const reasonOf = (cause: Cause.Cause<StepFailure>): string =>
   Option.match(Cause.findErrorOption(cause), {
-    onSome: (failure) => failure.message,
+    onSome: (failure) => {
+      if (failure._tag === "PATCH_FAILED") return failure.cause
+      return failure._tag === "VERIFY_FAILED" ? `the ${failure.hook ?? "verify command"} ${failure.cause}` : failure.message
+    },
     onNone: () => (Cause.hasDies(cause) ? "a defect of the server" : "the call was interrupted"),
   })

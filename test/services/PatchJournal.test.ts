@@ -80,8 +80,13 @@ const afterwards = Effect.fnUntraced(function* (root: string, stateFolder: strin
 })
 
 /** All old or all new, no file more, and told as it is. */
-const judge = ({ left, outcome, tree }: Effect.Success<ReturnType<typeof afterwards>>, before: Record<string, string>, where: string) => {
-  assert.include([written(before), written(wanted)], written(tree), where)
+const judge = (
+  { left, outcome, tree }: Effect.Success<ReturnType<typeof afterwards>>,
+  before: Readonly<Record<string, string>>,
+  where: string,
+  after = wanted,
+) => {
+  assert.include([written(before), written(after)], written(tree), where)
   assert.strictEqual(outcome?.kind, written(tree) === written(before) ? "rolled_back" : "committed", where)
   if (outcome?.kind === "committed") assert.strictEqual(outcome.delta.changes.length, 8, where)
   assert.deepStrictEqual(left, [], where)
@@ -143,6 +148,42 @@ describe("a server killed at every disk operation of a patch", () => {
         }).pipe(Effect.scoped, quiet),
       120_000,
     )
+})
+
+describe("a server killed at the disk operations of a patch with a hook", () => {
+  it.live(
+    "leaves all old, or all new with what the hook made of it",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* bundled
+        // Replaces one file and appends to another, takes one away, and brings one back that the patch deletes.
+        const script = 'sed -i s/B/H/ run.sh; echo h >> n/e/w; rm b; echo back > gone; [ "$#" = 6 ]'
+        const { b: _, ...others } = wanted
+        const hooked = { ...others, "run.sh": "755 a\nH\n", "n/e/w": "644 n\nh\n", gone: "644 back\n" }
+        const crash = Effect.fnUntraced(function* (position: number) {
+          const { before, root, stateFolder } = yield* folders
+          const hook = { script, spools: yield* temporaryFolder }
+          const ended = yield* run(program, { root, stateFolder, durability: "process", intents: [intent], hook, position })
+          return { ...ended, found: yield* afterwards(root, stateFolder), before }
+        }, Effect.scoped)
+        const whole = yield* crash(-1)
+        assert.strictEqual(judge(whole.found, whole.before, "without a death", hooked), "committed")
+        const operations: ReadonlyArray<string> = JSON.parse(whole.output)
+        const planned = operations.indexOf("create op_1.plan")
+        const kinds = yield* Effect.forEach(
+          operations.keys().filter((position) => position >= planned),
+          Effect.fnUntraced(function* (position) {
+            const { before, found, signal } = yield* crash(position)
+            const where = `killed before ${position}: ${operations[position]}`
+            assert.strictEqual(signal, "SIGKILL", where)
+            return judge(found, before, where, hooked)
+          }),
+          { concurrency: 2 },
+        )
+        assert.includeMembers(kinds, ["rolled_back", "committed"])
+      }).pipe(Effect.scoped, quiet),
+    60_000,
+  )
 })
 
 describe("a server killed at random moments of patches of twenty files (R136)", () => {

@@ -3,16 +3,21 @@
  * JSON: what `CrashRequest` says. Without a death it prints which operations there were. With several patches it makes
  * them in turn until it is killed, as `op_0`, `op_1` and so on, and prints each number before.
  */
-import { Effect } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
+import { makeHooks } from "../../src/services/PatchHooks.ts"
 import type { PatchIntent } from "../../src/services/PatchTransaction.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { faultyRoots } from "./FaultyRoot.ts"
 import { openPatching } from "./Patching.ts"
+import { layerSpawner } from "./Processes.ts"
 
 export interface CrashRequest {
   readonly root: string
   readonly stateFolder: string
   readonly durability: "process" | "power"
   readonly intents: ReadonlyArray<PatchIntent>
+  /** An `after_patch` hook: a shell script that gets the files as its arguments, and a folder for its output. */
+  readonly hook?: { readonly script: string; readonly spools: string }
   /** -1 never dies. */
   readonly position: number
 }
@@ -20,11 +25,27 @@ export interface CrashRequest {
 const request = JSON.parse(process.argv[2] ?? "{}") as CrashRequest
 const faulty = faultyRoots(request.position, { kind: "kill" })
 
+const hookOf = (script: string) => ({
+  command: ["sh", "-c", script, "sh", "{files}"],
+  on_failure: "reject" as const,
+  timeout: Duration.minutes(1),
+})
+
+const supervisorOf = (spools: string) =>
+  Effect.map(Layer.build(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(spools)))), (context) =>
+    Context.get(context, ProcessSupervisor),
+  )
+
 const program = Effect.gen(function* () {
-  const { transaction } = yield* openPatching(request.root, { ...request, through: faulty.through })
+  const { transaction, workspace } = yield* openPatching(request.root, {
+    ...request,
+    ...(request.hook === undefined ? {} : { hooks: { after_patch: [hookOf(request.hook.script)] }, limits: { spool_bytes: 1000 } }),
+    through: faulty.through,
+  })
+  const hooks = request.hook === undefined ? {} : { hooks: makeHooks(workspace, yield* supervisorOf(request.hook.spools)) }
   faulty.arm()
   const [only, ...others] = request.intents
-  if (only !== undefined && others.length === 0) yield* transaction.apply(only, { operationId: "op_1" })
+  if (only !== undefined && others.length === 0) yield* transaction.apply(only, { operationId: "op_1", ...hooks })
   else
     for (let turn = 0; ; turn++)
       for (const [at, intent] of request.intents.entries()) {
