@@ -133,10 +133,15 @@ const pathsWith = (side: "before" | "after", targets: ReadonlyArray<Target>): Re
 const hookNotes = (what: string, names: ReadonlyArray<string>): ReadonlyArray<string> =>
   names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]
 
+/** Files that a note names. */
+const namedFiles = 20
+
 /** What hooks have made of the files of a patch. */
 const changeNotes = (targets: ReadonlyArray<Target>, now: Files): ReadonlyArray<string> => {
   const changed = targets.filter(({ after, path }) => !sameState(after, now.get(path))).map(({ path }) => `"${path}"`)
-  return changed.length === 0 ? [] : [`hooks changed ${changed.join(", ")}: versions and line counts are those after them`]
+  if (changed.length === 0) return []
+  const more = changed.length > namedFiles ? ` and ${changed.length - namedFiles} more` : ""
+  return [`hooks changed ${changed.slice(0, namedFiles).join(", ")}${more}: versions and line counts are those after them`]
 }
 
 const delta = (status: "applied" | "checked", { changes }: Plan, notes: ReadonlyArray<string>): Delta => ({
