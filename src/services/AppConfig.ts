@@ -7,6 +7,7 @@ import type { ConfigFile, ProfileEntry, ToolChoice } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
+import { exampleProblem } from "./CommandRules.ts"
 
 export interface WorkspaceSettings {
   readonly id: WorkspaceId
@@ -48,8 +49,24 @@ const limits = { processes: 16, spool_bytes: 256 * 1024 * 1024, timeout_ms: 30 *
  */
 export const builtInProfiles: ReadonlyMap<string, Profile> = new Map(
   [
-    { name: "read-only", files: [{ glob: "**", access: "read" }], exec: "off", network: "off", env: [], limits } satisfies Profile,
-    { name: "workspace-write", files: [{ glob: "**", access: "write" }], exec: "on", network: "on", env: [], limits } satisfies Profile,
+    {
+      name: "read-only",
+      files: [{ glob: "**", access: "read" }],
+      exec: "off",
+      network: "off",
+      commands: [],
+      env: [],
+      limits,
+    } satisfies Profile,
+    {
+      name: "workspace-write",
+      files: [{ glob: "**", access: "write" }],
+      exec: "on",
+      network: "on",
+      commands: [],
+      env: [],
+      limits,
+    } satisfies Profile,
   ].map((profile) => [profile.name, profile]),
 )
 
@@ -85,6 +102,7 @@ const extend = (parent: Profile, name: string, entry: ProfileEntry): Profile => 
   files: [...parent.files, ...entry.files],
   exec: entry.exec ?? parent.exec,
   network: entry.network ?? parent.network,
+  commands: [...parent.commands, ...entry.commands],
   env: [...new Set([...parent.env, ...entry.env])],
   limits: {
     processes: entry.limits.processes ?? parent.limits.processes,
@@ -114,3 +132,17 @@ export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =
   }
   return problems
 }
+
+/** Examples of command rules that their rule does not treat as they say. */
+export const exampleProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =>
+  Object.entries(file.profiles).flatMap(([name, { commands }]) =>
+    commands.flatMap((rule, place) =>
+      (["match", "not_match"] as const).flatMap((kind) =>
+        (rule.examples?.[kind] ?? []).flatMap((argv, example) => {
+          const problem = exampleProblem(rule, argv, kind)
+          const at = fieldPath(["profiles", name, "commands", place, "examples", kind, example])
+          return problem === undefined ? [] : [{ at, problem }]
+        }),
+      ),
+    ),
+  )

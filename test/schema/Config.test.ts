@@ -92,7 +92,6 @@ describe("problems", () => {
     [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
     [workspace({ patch: { ambiguity: "first" } }), "workspaces.app.patch.ambiguity"],
     [workspace({ patch: { durability: "power" } }), "workspaces.app.patch.durability"],
-    [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
     [{ approvals: { expires: "2 hours" } }, "approvals.expires"],

@@ -47,6 +47,7 @@ describe("resolveProfile", () => {
       ],
       exec: "on",
       network: { allow: ["api.example.org:443"] },
+      commands: [],
       env: ["CI", "NODE_ENV"],
       limits: { processes: 2, spool_bytes: 268_435_456, timeout_ms: 300_000 },
     })

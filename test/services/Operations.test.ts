@@ -10,12 +10,14 @@ import type { Refusal } from "../../src/schema/Refusal.ts"
 import { ConfinedPath, WorkspaceId } from "../../src/schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "../../src/services/AppConfig.ts"
 import { Caller } from "../../src/services/Caller.ts"
+import { CommandReader } from "../../src/services/CommandReader.ts"
 import { Endings } from "../../src/services/Endings.ts"
 import { LeaseManager } from "../../src/services/LeaseManager.ts"
 import { type GatedTool, Operations } from "../../src/services/Operations.ts"
 import { Policy } from "../../src/services/Policy.ts"
 import { type Reply, Runner, type RunRequest } from "../../src/services/Runner.ts"
 import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
+import { ShellParser } from "../../src/services/ShellParser.ts"
 import { Store } from "../../src/services/Store.ts"
 
 const profile: Profile = {
@@ -26,6 +28,7 @@ const profile: Profile = {
   ],
   exec: "on",
   network: "on",
+  commands: [],
   env: [],
   limits: { processes: 1, spool_bytes: 1000, timeout_ms: 1000 },
 }
@@ -64,11 +67,13 @@ const look: GatedTool<Input> = {
 }
 const follow: GatedTool<Input> = { ...look, name: "read_process", names: () => ({ process: "proc_1" }), touches: () => Result.succeed({}) }
 
+const layerCommands = CommandReader.layer.pipe(Layer.provide(ShellParser.layerNone))
+
 /** The gate over real records and leases; what the workspace side does is the test's. */
 const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =>
   Operations.layer.pipe(
     Layer.provideMerge(Layer.succeed(Runner, { execute })),
-    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
+    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, layerCommands)),
     Layer.provideMerge(Store.layer),
     Layer.provideMerge(Migrations.layer),
     Layer.provideMerge(

@@ -10,6 +10,7 @@ const profile = (files: ReadonlyArray<FileRule>, exec: "on" | "off" = "on"): Pro
   files,
   exec,
   network: "on",
+  commands: [],
   env: [],
   limits: { processes: 16, spool_bytes: 1024, timeout_ms: 1000 },
 })
@@ -152,11 +153,11 @@ describe("decide", () => {
       { write: [path(".git/hooks/pre-commit")] },
       { _tag: "protected", rule: "git hooks run as programs", subject: ".git/hooks/pre-commit" },
     ],
-    ["a command", writable, { exec: ["npm", "test"] }, { _tag: "allow" }],
+    ["a command", writable, { exec: { line: { argv: ["npm", "test"] } } }, { _tag: "allow" }],
     [
       "a command where none may run",
       profile([everything], "off"),
-      { exec: ["npm", "test"] },
+      { exec: { line: { argv: ["npm", "test"] } } },
       { _tag: "deny", rule: "exec: off", subject: "running commands" },
     ],
   ]

@@ -18,6 +18,7 @@ const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
   files,
   exec: "off",
   network: "off",
+  commands: [],
   env: [],
   limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
 })

@@ -2,7 +2,7 @@
 import { Effect, Result, Schema } from "effect"
 import type { LeaseRequest } from "../../schema/Lease.ts"
 import { InvalidArguments } from "../../schema/Operation.ts"
-import { SandboxUnavailable } from "../../schema/Policy.ts"
+import { type Execution, SandboxUnavailable } from "../../schema/Policy.ts"
 import {
   CwdInvalid,
   ExecArguments,
@@ -63,7 +63,7 @@ export const execCommand = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
+  touches: (input, workspace) => Result.flatMap(executionOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
@@ -86,10 +86,11 @@ export const execCommand = workspaceTool({
   }),
 })
 
-const argvOf = (input: ExecArguments): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
-  (input.command === undefined) === (input.script === undefined)
-    ? Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
-    : Result.succeed(input.command ?? [input.script ?? ""])
+const executionOf = ({ command, script }: ExecArguments): Result.Result<Execution, InvalidArguments> => {
+  if (command !== undefined && script === undefined) return Result.succeed({ line: { argv: command } })
+  if (script !== undefined && command === undefined) return Result.succeed({ line: { script } })
+  return Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
+}
 
 /** What only a sandbox can promise is refused as long as there is none. */
 const confinable = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> => {

@@ -1,6 +1,6 @@
 /** workspace_info: which workspaces there are, and what one of them allows and enforces. */
 import { Effect, Schema } from "effect"
-import type { NetworkAccess } from "../../schema/Policy.ts"
+import type { CommandRule, NetworkAccess } from "../../schema/Policy.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
@@ -20,6 +20,9 @@ const InfoResult = Schema.Struct({
       files: Schema.Array(Schema.Struct({ glob: Schema.String, access: Schema.String, reason: Schema.optionalKey(Schema.String) })),
       exec: Schema.Literals(["on", "off"]),
       network: Schema.String,
+      commands: Schema.Array(
+        Schema.Struct({ argv: Schema.Array(Schema.String), decision: Schema.String, reason: Schema.optionalKey(Schema.String) }),
+      ),
     }),
   ),
   enforcement: Schema.optionalKey(
@@ -64,12 +67,14 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   return {
     workspace_id: id as string,
     profile: profile.name,
-    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network) },
+    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network), commands: profile.commands.map(ruleFacts) },
     enforcement: enforcementOf(settings),
     limits: profile.limits,
     leases: leases.map(({ fence, holder, kind, paths }) => ({ kind, holder, fence, paths: [...paths] })),
   }
 })
+
+const ruleFacts = ({ argv, decision, reason }: CommandRule) => ({ argv, decision, ...(reason === undefined ? {} : { reason }) })
 
 const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)
 
@@ -80,7 +85,7 @@ const enforcementOf = ({ profile }: WorkspaceSettings) => ({
     profile.exec === "off"
       ? "commands are refused"
       : fileAccess(profile, "" as ConfinedPath).access === "write"
-        ? "commands run as the server's user, not confined: there is no sandbox in this version"
+        ? "command rules are checked before a command starts; it runs as the server's user, not confined: there is no sandbox in this version"
         : "commands are refused: running them here needs a sandbox, and there is none in this version",
   network: "not enforced: there is no sandbox in this version",
 })
