@@ -82,7 +82,8 @@ const opening = (words: Words, { flags = "", long = [], valued = "" }: Front): O
 
 const couldBeOption = ({ one, prefix }: UnknownWords): boolean => !one || prefix === "" || prefix.startsWith("-")
 
-const isAssignment = (word: CommandWord | undefined): boolean => typeof word === "string" && /^[A-Za-z_][A-Za-z0-9_]*\+?=/u.test(word)
+const isAssignment = (word: CommandWord | undefined): boolean =>
+  /^[A-Za-z_][A-Za-z0-9_]*\+?=/u.test(typeof word === "object" && word.one ? word.prefix : typeof word === "string" ? word : "")
 
 /** The command behind options and operands; and every later place it may begin at, where options are not known. */
 const wrapped = (words: Words, front: Front, change: (words: Words) => Words = (same) => same): ReadonlyArray<Launched> => {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import { decodeConfig } from "../../src/schema/Config.ts"
-import { builtInProfiles, namingProblems, resolveProfile } from "../../src/services/AppConfig.ts"
+import { builtInProfiles, exampleProblems, namingProblems, resolveProfile } from "../../src/services/AppConfig.ts"
 
 const fileOf = (value: object) => Result.getOrThrow(decodeConfig(value))
 const resolved = (name: string, profiles: object) => resolveProfile(name, fileOf({ profiles }).profiles, "here")
@@ -53,6 +53,12 @@ describe("resolveProfile", () => {
     })
   })
 
+  it("adds command rules to the parent's", () => {
+    const rule = (program: string) => ({ argv: [program], decision: "deny" as const })
+    const profiles = { base: { commands: [rule("git")] }, own: { extends: "base", commands: [rule("rm")] } }
+    assert.deepStrictEqual(Result.getOrThrow(resolved("own", profiles)).commands, [rule("git"), rule("rm")])
+  })
+
   it("refuses a circle by its names", () => {
     assert.strictEqual(
       problemOf("a", { a: { extends: "b" }, b: { extends: "c" }, c: { extends: "a" } }),
@@ -89,5 +95,30 @@ describe("namingProblems", () => {
   it("does not let a file redefine a built-in profile", () => {
     const file = { workspaces: { app: { root: "/a" } }, profiles: { "read-only": { exec: "on" } } }
     assert.deepStrictEqual(placesOf(file), ["profiles.read-only"])
+  })
+})
+
+describe("exampleProblems", () => {
+  const fileWith = (examples: object) =>
+    fileOf({ profiles: { own: { commands: [{ argv: ["git", "push"], decision: "deny", examples }] } } })
+
+  it("finds none where a rule does what its examples say", () => {
+    assert.deepStrictEqual(exampleProblems(fileWith({ match: [["git", "push", "-f"]], not_match: [["git", "pull"]] })), [])
+  })
+
+  it("names each example that a rule contradicts", () => {
+    const found = exampleProblems(
+      fileWith({
+        match: [
+          ["git", "push"],
+          ["git", "pull"],
+        ],
+        not_match: [["git", "push", "x"]],
+      }),
+    )
+    assert.deepStrictEqual(found, [
+      { at: "profiles.own.commands[0].examples.match[1]", problem: '"git pull" is to match, but the rule does not match it' },
+      { at: "profiles.own.commands[0].examples.not_match[0]", problem: '"git push x" is not to match, but the rule matches it' },
+    ])
   })
 })

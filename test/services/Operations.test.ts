@@ -39,8 +39,12 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   profile,
   sandbox: "auto",
 })
+const guarded: WorkspaceSettings = {
+  ...settingsOf("guarded"),
+  profile: { ...profile, commands: [{ argv: ["git", "push"], decision: "deny", reason: "leaves" }] },
+}
 const config = {
-  workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
+  workspaces: new Map([...["app", "other"].map(settingsOf), guarded].map((settings) => [settings.id, settings])),
   http: { host: "127.0.0.1", port: 0, hosts: [], origins: [] },
   tools: ["all"],
   stateFolder: "/state",
@@ -110,7 +114,7 @@ describe("Operations", () => {
     return Effect.gen(function* () {
       const unknown = yield* Effect.flip(call(change, { workspace_id: "nope" }))
       assert.strictEqual(unknown._tag, "WORKSPACE_NOT_FOUND")
-      assert.include(unknown.message, "app, other")
+      assert.include(unknown.message, "app, other, guarded")
       const foreign = yield* Effect.flip(call(change, { workspace_id: "other" }, caller("bob", ["app"])))
       assert.strictEqual(foreign._tag, "UNAUTHORIZED")
       const known = yield* Effect.flip(call(change, { workspace_id: "nope" }, caller("bob", ["app"])))
@@ -128,6 +132,28 @@ describe("Operations", () => {
       const hook = yield* Effect.flip(call(change, { path: ".git/hooks/pre-commit" }))
       assert.strictEqual(hook._tag, "PATH_PROTECTED")
       assert.strictEqual(requests.length, 0)
+    }).pipe(Effect.provide(gate(execute)))
+  })
+
+  it.effect("reads the commands of a call and refuses what a rule denies, or would ask about, before anything is recorded", () => {
+    const { execute, requests } = counting()
+    const exec: GatedTool<Input> = {
+      ...change,
+      name: "exec_command",
+      touches: (input) => Result.succeed({ exec: { line: { argv: input.path.split(" ") } } }),
+      lease: () => ({ kind: "exclusive" }),
+    }
+    return Effect.gen(function* () {
+      const denied = yield* Effect.flip(call(exec, { path: "env A=1 git push", workspace_id: "guarded" }))
+      assert.strictEqual(denied._tag, "POLICY_DENIED")
+      assert.include(denied.message, 'running "git push" (rule: commands: deny git push (leaves))')
+      const asked = yield* Effect.flip(call(exec, { path: "sh -c x", workspace_id: "guarded" }))
+      assert.include(asked.message, "a person must allow it, and this version cannot ask one")
+      assert.strictEqual(requests.length, 0)
+      yield* call(exec, { path: "git status", workspace_id: "guarded" })
+      yield* call(exec, { path: "git push" })
+      assert.strictEqual(requests.length, 2)
+      assert.strictEqual((yield* (yield* SqlClient.SqlClient)`SELECT 1 FROM operations`).length, 2)
     }).pipe(Effect.provide(gate(execute)))
   })
 
