@@ -11,7 +11,7 @@ import type { ConfigFile } from "../schema/Config.ts"
 import { defaults } from "../schema/ConfigDefaults.ts"
 import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { AppConfig, exampleProblems, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
+import { AppConfig, namingProblems, resolveProfile, ruleProblems, type WorkspaceSettings } from "../services/AppConfig.ts"
 import { attempt, contains, privateFolder, realFolder, realPlace } from "./Folders.ts"
 
 export interface ConfigOptions {
@@ -46,7 +46,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const workspaces = [...configured, ...distinctNames(given)]
   const problems = [
     ...namingProblems(file),
-    ...exampleProblems(file),
+    ...ruleProblems(file),
     ...lost,
     ...unusable,
     ...clashes(configured, workspaces.slice(configured.length)),
