@@ -103,6 +103,7 @@ export const makeProxyHttp = (ways: HttpWays): ProxyHttp => {
         reply.pipe(response)
         reply.on("error", () => response.destroy())
       })
+      forward.once("socket", flow)
       forward.on("error", (error) => {
         if (response.headersSent) response.destroy()
         else answer(response, 502, refusalText(route.target, error.message))
@@ -123,6 +124,7 @@ export const makeProxyHttp = (ways: HttpWays): ProxyHttp => {
         return rawAnswer(client, dialled.outcome === "denied" ? 403 : 502, refusalText(route.target, dialled.reason))
       const headers = { ...passedOn(request), connection: "upgrade", upgrade: request.headers.upgrade }
       const forward = open({ createConnection: () => dialled.socket, ...sending(request, route), headers })
+      forward.once("socket", flow)
       forward.on("error", () => client.destroy())
       forward.once("response", (reply) => {
         client.write(headText(reply, { ...endToEnd(reply.headers), connection: "close" }))
@@ -213,6 +215,9 @@ const passedOn = ({ headers }: IncomingMessage): OutgoingHttpHeaders => ({
   host: headers.host,
   ...(headers["transfer-encoding"] === undefined ? {} : { "transfer-encoding": "chunked" }),
 })
+
+/** A connection that was held back runs again, now that somebody listens. */
+const flow = (socket: Socket): void => void socket.resume()
 
 const refusalText = ({ host, port }: Target, why: string): string => `${host}:${port} cannot be reached by this command: ${why}`
 
