@@ -5,10 +5,8 @@
 import { Context, Duration, Result } from "effect"
 import type { ConfigFile, ProfileEntry, ToolChoice } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
-import type { CommandRule, Profile } from "../schema/Policy.ts"
+import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { exampleProblem } from "./CommandRules.ts"
-import { hostProblem } from "./HostRules.ts"
 
 export interface WorkspaceSettings {
   readonly id: WorkspaceId
@@ -133,24 +131,3 @@ export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =
   }
   return problems
 }
-
-/** Rules that no decoder can judge: hosts that can match nothing, command rules that their own examples contradict. */
-export const ruleProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =>
-  Object.entries(file.profiles).flatMap(([name, { commands, network }]) => [
-    ...(typeof network === "object" ? hostProblems(name, network.allow) : []),
-    ...commands.flatMap((rule, place) => exampleProblems(["profiles", name, "commands", place], rule)),
-  ])
-
-const hostProblems = (name: string, allow: ReadonlyArray<string>): ReadonlyArray<ConfigProblem> =>
-  allow.flatMap((host, place) => {
-    const problem = hostProblem(host)
-    return problem === undefined ? [] : [{ at: fieldPath(["profiles", name, "network", "allow", place]), problem }]
-  })
-
-const exampleProblems = (path: ReadonlyArray<string | number>, rule: CommandRule): ReadonlyArray<ConfigProblem> =>
-  (["match", "not_match"] as const).flatMap((kind) =>
-    (rule.examples?.[kind] ?? []).flatMap((argv, example) => {
-      const problem = exampleProblem(rule, argv, kind)
-      return problem === undefined ? [] : [{ at: fieldPath([...path, "examples", kind, example]), problem }]
-    }),
-  )

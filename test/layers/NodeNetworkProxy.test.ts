@@ -226,7 +226,7 @@ for (const way of ["CONNECT", "SOCKS"] as const)
       await talk.hears("GET /1")
       talk.send(get("/2", `api.test:${port}`))
       await talk.hears("GET /2")
-      talk.send(get("/3", "other.test"))
+      talk.send(get("/3", `other.test:${port}`))
       assert.include(await talk.ended, "403 Forbidden")
       talk.socket.destroy()
       assert.deepStrictEqual(
