@@ -24,19 +24,24 @@ const walk = (folder, suffix, paths) => {
   return paths
 }
 
+const editInPlace = (path, old, text) => {
+  const bytes = fs.readFileSync(path)
+  const at = bytes.indexOf(old)
+  if (at < 0) throw new Error(`text not found in ${path}`)
+  fs.writeFileSync(path, Buffer.concat([bytes.subarray(0, at), Buffer.from(text), bytes.subarray(at + Buffer.byteLength(old))]))
+}
+
 const tools = {
   read: ({ path }) => fs.readFileSync(path, "utf8"),
   find: ({ root, suffix }) => walk(root, suffix, []).join("\n"),
   search: async ({ root, text }) => (await run(rgPath, ["--no-heading", "-nF", text, root])).output,
   exec: async ({ command }) => String((await run(command[0], command.slice(1))).exitCode),
-  edit: ({ path, old, text }) => {
-    const bytes = fs.readFileSync(path)
-    const at = bytes.indexOf(old)
-    if (at < 0) throw new Error(`text not found in ${path}`)
-    const file = fs.openSync(`${path}.new`, "w")
-    fs.writevSync(file, [bytes.subarray(0, at), Buffer.from(text), bytes.subarray(at + Buffer.byteLength(old))])
-    fs.closeSync(file)
-    fs.renameSync(`${path}.new`, path)
+  edit: ({ edits }) => {
+    for (const { path, old, text } of edits) editInPlace(path, old, text)
+    return "ok"
+  },
+  write: ({ path, content }) => {
+    fs.writeFileSync(path, content)
     return "ok"
   },
 }

@@ -199,6 +199,8 @@ describe("codespace mcp", () => {
     for (const [at, line] of lines.entries()) call(at + 1, "exec_command", { ...app, ...line })
     const texts = []
     for (const at of lines.keys()) texts.push(textOf((await answer(at + 1)).result as never))
+    call(9, "write", { ...app, path: "a.txt", content: "b\n", verify: { script: "touch denied" } })
+    texts.push(textOf((await answer(9)).result as never))
     call(10, "exec_command", { ...app, script: "touch fine" })
     await answer(10)
     call(11, "workspace_info", app)
@@ -208,6 +210,8 @@ describe("codespace mcp", () => {
     expect(texts[0]).toContain(
       'POLICY_DENIED: profile "own" does not allow running "/usr/bin/touch denied" (rule: commands: deny touch denied (not here))',
     )
+    expect(texts.pop()).toContain("(rule: commands: deny touch denied (not here))")
+    expect(readFileSync(join(made.workspace, "a.txt"), "utf8")).toBe("a\n")
     for (const text of texts.slice(1)) expect(text).toMatch(/^POLICY_DENIED: .*a person must allow it, and this version cannot ask one/)
     expect(readdirSync(made.workspace).sort()).toEqual(["a.txt", "fine"])
     expect(access).toMatchObject({ commands })

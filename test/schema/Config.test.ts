@@ -37,7 +37,7 @@ describe("defaults", () => {
 
   it("what a file may say in full about features of later versions is accepted where it asks for nothing", () => {
     const silent = {
-      ...workspace({ approvals: "off", hooks: {}, patch: { durability: "process" } }),
+      ...workspace({ approvals: "off", hooks: {}, patch: { ambiguity: "first", durability: "power" } }),
       profiles: { own: { commands: [] } },
       approvals: { resolver: "operator", expires: "1 hour" },
       http: { issuer: null },
@@ -126,8 +126,6 @@ describe("problems", () => {
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
     [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
-    [workspace({ patch: { ambiguity: "first" } }), "workspaces.app.patch.ambiguity"],
-    [workspace({ patch: { durability: "power" } }), "workspaces.app.patch.durability"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
     [{ approvals: { expires: "2 hours" } }, "approvals.expires"],

@@ -21,14 +21,14 @@ import { fileAccess } from "../../services/Policy.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
 import { Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
+import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-import { Recording } from "./patch.ts"
 
 /** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
 const CANCEL_GRACE = 1000
 
 /** Said with every result until a sandbox confines commands. */
-const NOT_CONFINED = "not confined: the command ran with the rights of the server's user"
+export const NOT_CONFINED = "not confined: the command ran with the rights of the server's user"
 
 const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): string => {
   const shown = factsOf(facts, [
@@ -63,7 +63,8 @@ export const execCommand = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => Result.flatMap(executionOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
+  touches: (input, workspace) =>
+    Result.flatMap(executionOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
@@ -86,20 +87,26 @@ export const execCommand = workspaceTool({
   }),
 })
 
-const executionOf = ({ command, script }: ExecArguments): Result.Result<Execution, InvalidArguments> => {
+/** The command of a call, once it is certain that there is exactly one. */
+export const executionOf = ({ command, script }: Pick<ExecArguments, "command" | "script">): Result.Result<Execution, InvalidArguments> => {
   if (command !== undefined && script === undefined) return Result.succeed({ line: { argv: command } })
   if (script !== undefined && command === undefined) return Result.succeed({ line: { script } })
   return Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
 }
 
+const NO_SANDBOX = "this version has none"
+
+const readOnlyRefused = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> =>
+  input.access === "read_only"
+    ? Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause: NO_SANDBOX }))
+    : confinable(workspace)
+
 /** What only a sandbox can promise is refused as long as there is none. */
-const confinable = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> => {
-  const cause = "this version has none"
-  if (input.access === "read_only") return Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause }))
-  if (workspace.sandbox === "required") return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause }))
-  const rules = workspace.profile
-  return rules.exec === "on" && fileAccess(rules, "" as ConfinedPath).access !== "write"
-    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${rules.name}"`, cause }))
+export const confinable = ({ profile, sandbox }: WorkspaceSettings): Result.Result<void, Refusal> => {
+  if (sandbox === "required")
+    return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause: NO_SANDBOX }))
+  return profile.exec === "on" && fileAccess(profile, "" as ConfinedPath).access !== "write"
+    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${profile.name}"`, cause: NO_SANDBOX }))
     : Result.succeed(undefined)
 }
 
