@@ -7,6 +7,7 @@ import { Handlers, type WorkspaceTool } from "../runner/Handlers.ts"
 import * as InProcess from "../runner/InProcess.ts"
 import { AppConfig, type WorkspaceSettings } from "../services/AppConfig.ts"
 import { Callers } from "../services/Callers.ts"
+import { CommandReader } from "../services/CommandReader.ts"
 import { Endings } from "../services/Endings.ts"
 import { Files } from "../services/Files.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
@@ -24,6 +25,7 @@ import * as NodeIdentity from "./NodeIdentity.ts"
 import * as NodeProcesses from "./NodeProcesses.ts"
 import * as Ripgrep from "./Ripgrep.ts"
 import * as Sqlite from "./Sqlite.ts"
+import * as Unbash from "./Unbash.ts"
 
 /** Everything about one workspace, on top of what all workspaces share. The journal repairs it before anything else is built. */
 const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSettings) =>
@@ -54,7 +56,9 @@ const layerRecords = (database: string) =>
 export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
   Operations.layer.pipe(
     Layer.provideMerge(layerRunner(tools, config)),
-    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
+    Layer.provideMerge(
+      Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
+    ),
     Layer.provideMerge(layerRecords(`${config.stateFolder}/codespace.sqlite`)),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )

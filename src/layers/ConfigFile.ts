@@ -40,12 +40,14 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const origin = source === undefined ? {} : { file: source.path }
   const refuse = (problems: ReadonlyArray<ConfigProblem>) => new ConfigInvalid({ ...origin, problems })
 
-  const file: ConfigFile = source === undefined ? defaults : yield* Effect.mapError(decoded(source.text), refuse)
+  const { file, unfit }: Decoded =
+    source === undefined ? { file: defaults, unfit: [] } : yield* Effect.mapError(decoded(source.text), refuse)
   const [lost, configured] = separated(inFile(file, places.home, dirname(source?.path ?? places.config)).map(withRealRoot))
   const [unusable, given] = separated(options.folders.map(onCommandLine).map(withRealRoot))
   const workspaces = [...configured, ...distinctNames(given)]
   const problems = [
     ...namingProblems(file),
+    ...unfit,
     ...lost,
     ...unusable,
     ...clashes(configured, workspaces.slice(configured.length)),
@@ -68,12 +70,19 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   })
 })
 
-/** Parser and decoder are loaded when there is a file to read. */
+interface Decoded {
+  readonly file: ConfigFile
+  /** What is wrong with its rules. */
+  readonly unfit: ReadonlyArray<ConfigProblem>
+}
+
+/** Parser, decoder and what knows the rules are loaded when there is a file to read. */
 const decoded = Effect.fnUntraced(function* (text: string) {
-  const [{ parseConfig }, { decodeConfig }] = yield* Effect.promise(() =>
-    Promise.all([import("./ConfigText.ts"), import("../schema/Config.ts")]),
+  const [{ parseConfig }, { decodeConfig }, { ruleProblems }] = yield* Effect.promise(() =>
+    Promise.all([import("./ConfigText.ts"), import("../schema/Config.ts"), import("../services/RuleProblems.ts")]),
   )
-  return yield* Effect.fromResult(Result.flatMap(parseConfig(text), decodeConfig))
+  const file = yield* Effect.fromResult(Result.flatMap(parseConfig(text), decodeConfig))
+  return { file, unfit: ruleProblems(file) }
 })
 
 const separated = <A>(

@@ -5,7 +5,7 @@
 import { Duration, Effect, Result, Schema, SchemaIssue } from "effect"
 import { defaults, filesPlaceholder, noHooks, patchDefaults } from "./ConfigDefaults.ts"
 import { type ConfigProblem, fieldPath } from "./ConfigProblem.ts"
-import { FileRule, NetworkAccess } from "./Policy.ts"
+import { CommandRule, FileRule, NetworkAccess } from "./Policy.ts"
 import { Command } from "./Process.ts"
 import { excerpt } from "./Retry.ts"
 
@@ -95,7 +95,7 @@ export const ProfileEntry = Schema.Struct({
   files: field(Schema.Array(FileRule), []),
   exec: Schema.optionalKey(Schema.Literals(["off", "on"])),
   network: Schema.optionalKey(NetworkAccess),
-  commands: field(Schema.Array(Schema.Json).check(only((value) => value.length === 0, "rules about commands are", "[]")), []),
+  commands: field(Schema.Array(CommandRule), []),
   env: field(
     Schema.Array(Schema.String.check(Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]*$/u, { expected: "the name of an environment variable" }))),
     [],

@@ -1,5 +1,6 @@
 /** Profiles, what a call touches, and the decision about it. */
 import { Schema } from "effect"
+import { excerpt } from "./Retry.ts"
 import type { ConfinedPath } from "./Workspace.ts"
 
 export const FileAccess = Schema.Literals(["read", "write", "deny"])
@@ -31,6 +32,63 @@ const NetworkHost = Schema.String.check(
 export const NetworkAccess = Schema.Union([Schema.Literals(["off", "loopback", "on"]), Schema.Struct({ allow: Schema.Array(NetworkHost) })])
 export type NetworkAccess = typeof NetworkAccess.Type
 
+const Token = Schema.String.check(Schema.isMinLength(1, { expected: "a word that is not empty" }))
+
+const whyNoArgv = (argv: ReadonlyArray<string>): string | undefined => {
+  const [program = "", ...others] = argv
+  if (argv.length === 0) return "must name a program"
+  if (/\s/u.test(program)) return `${excerpt(program, 60)} is no program: write each word as an element of its own, such as ["git", "push"]`
+  if (program.includes("/")) return `${program} has a folder in it: name the program alone; it is matched wherever it lies`
+  const wild = argv.find((token) => /^\*+$/u.test(token)) ?? (/[*?]/u.test(program) ? program : undefined)
+  if (wild !== undefined) return `${wild} is no wildcard here: a rule holds for all further arguments; leave it out`
+  if (program.startsWith("-")) return `${program} is an option, not a program`
+  return others.includes("--") ? "-- is in every command that wants it; leave it out" : undefined
+}
+
+const Argv = Schema.Array(Token).check(Schema.makeFilter(whyNoArgv))
+const Examples = Schema.Array(Schema.Array(Token).check(Schema.isMinLength(1, { expected: "a command that is not empty" })))
+
+/** One line about commands: the program and the arguments it is about. Examples are checked when the file is read. */
+export const CommandRule = Schema.Struct({
+  argv: Argv,
+  decision: Schema.Literals(["allow", "ask", "deny"]),
+  reason: Schema.optionalKey(Schema.String),
+  examples: Schema.optionalKey(Schema.Struct({ match: Schema.optionalKey(Examples), not_match: Schema.optionalKey(Examples) })),
+})
+export type CommandRule = typeof CommandRule.Type
+
+/**
+ * Words of a command that only its run decides: exactly one, or any number of them. Each begins with `prefix` and ends
+ * with `suffix`.
+ */
+export interface UnknownWords {
+  readonly prefix: string
+  readonly suffix: string
+  readonly one: boolean
+}
+export type CommandWord = string | UnknownWords
+
+/** One program with its arguments, as a command line or a script would run it. */
+export interface SimpleCommand {
+  /** Empty for a line that runs nothing and only sets variables. */
+  readonly words: ReadonlyArray<CommandWord>
+  /** It may be a command, or only arguments of one. */
+  readonly guessed?: boolean
+  /** Variables are set for it, or its output goes into a file. */
+  readonly altered?: boolean
+  /** All it does is to run commands that stand beside it. */
+  readonly carries?: boolean
+  /** What it would run besides and nobody can see, in words. */
+  readonly unseen?: string
+}
+
+/** What a call would run: a program with its arguments, or a script for the shell; and how it was understood. */
+export interface Execution {
+  readonly line: { readonly argv: ReadonlyArray<string> } | { readonly script: string }
+  /** Every command in it; absent as long as nobody has read it. */
+  readonly commands?: ReadonlyArray<SimpleCommand>
+}
+
 /** Limits of a profile; bytes and milliseconds. */
 export interface Limits {
   readonly processes: number
@@ -44,6 +102,7 @@ export interface Profile {
   readonly files: ReadonlyArray<FileRule>
   readonly exec: "on" | "off"
   readonly network: NetworkAccess
+  readonly commands: ReadonlyArray<CommandRule>
   readonly env: ReadonlyArray<string>
   readonly limits: Limits
 }
@@ -53,7 +112,7 @@ export interface Touches {
   readonly read?: ReadonlyArray<ConfinedPath>
   readonly write?: ReadonlyArray<ConfinedPath>
   /** The command runs in the workspace and can write wherever the profile lets a command write. */
-  readonly exec?: ReadonlyArray<string>
+  readonly exec?: Execution
 }
 
 /** A rule as a refusal names it: where it comes from and what it says. */
@@ -63,7 +122,8 @@ export interface AppliedRule {
 }
 
 export type Decision =
-  | { readonly _tag: "allow" }
+  /** With the rule that allowed it, where one covers all of it. */
+  | { readonly _tag: "allow"; readonly rule?: string }
   | ({ readonly _tag: "ask" } & AppliedRule)
   | ({ readonly _tag: "deny" } & AppliedRule)
   /** A path no profile can open up. */

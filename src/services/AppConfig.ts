@@ -50,8 +50,24 @@ const limits = { processes: 16, spool_bytes: 256 * 1024 * 1024, timeout_ms: 30 *
  */
 export const builtInProfiles: ReadonlyMap<string, Profile> = new Map(
   [
-    { name: "read-only", files: [{ glob: "**", access: "read" }], exec: "off", network: "off", env: [], limits } satisfies Profile,
-    { name: "workspace-write", files: [{ glob: "**", access: "write" }], exec: "on", network: "on", env: [], limits } satisfies Profile,
+    {
+      name: "read-only",
+      files: [{ glob: "**", access: "read" }],
+      exec: "off",
+      network: "off",
+      commands: [],
+      env: [],
+      limits,
+    } satisfies Profile,
+    {
+      name: "workspace-write",
+      files: [{ glob: "**", access: "write" }],
+      exec: "on",
+      network: "on",
+      commands: [],
+      env: [],
+      limits,
+    } satisfies Profile,
   ].map((profile) => [profile.name, profile]),
 )
 
@@ -87,6 +103,7 @@ const extend = (parent: Profile, name: string, entry: ProfileEntry): Profile => 
   files: [...parent.files, ...entry.files],
   exec: entry.exec ?? parent.exec,
   network: entry.network ?? parent.network,
+  commands: [...parent.commands, ...entry.commands],
   env: [...new Set([...parent.env, ...entry.env])],
   limits: {
     processes: entry.limits.processes ?? parent.limits.processes,

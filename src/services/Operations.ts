@@ -8,16 +8,17 @@ import type { Outcome } from "../schema/Journal.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
-import { PolicyDenied, type Touches } from "../schema/Policy.ts"
+import type { Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
-import { PathProtected, Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
+import { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "./AppConfig.ts"
 import { Caller } from "./Caller.ts"
+import { CommandReader } from "./CommandReader.ts"
 import { Digest } from "./Digest.ts"
 import { Endings } from "./Endings.ts"
 import { LeaseManager } from "./LeaseManager.ts"
-import { Policy } from "./Policy.ts"
+import { Policy, refusalOf } from "./Policy.ts"
 import { type CutOperation, type Reply, Runner } from "./Runner.ts"
 import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 
@@ -66,6 +67,7 @@ export class Operations extends Context.Service<
 const make = Effect.gen(function* () {
   const config = yield* AppConfig
   const policy = yield* Policy
+  const reader = yield* CommandReader
   const leases = yield* LeaseManager
   const store = yield* Store
   const runner = yield* Runner
@@ -115,18 +117,15 @@ const make = Effect.gen(function* () {
     return Option.isSome(owner) ? owner.value.workspaceId : yield* new ProcessNotFound({ process_id: named.process })
   })
 
+  /** Commands are read only where a rule is about them. */
+  const understood = Effect.fnUntraced(function* (settings: WorkspaceSettings, touches: Touches) {
+    if (touches.exec === undefined || settings.profile.commands.length === 0) return touches
+    return { ...touches, exec: yield* reader.read(touches.exec) }
+  })
+
   const decide = Effect.fnUntraced(function* (settings: WorkspaceSettings, touches: Touches) {
-    const decision = policy.decide(settings.profile, touches)
-    switch (decision._tag) {
-      case "allow":
-        return
-      case "protected":
-        return yield* new PathProtected({ path: decision.subject, rule: decision.rule })
-      // Holding a call for a person has its own place in this gate; until then a rule that asks refuses.
-      case "ask":
-      case "deny":
-        return yield* new PolicyDenied({ subject: decision.subject, rule: decision.rule, profile: settings.profile.name })
-    }
+    const refusal = refusalOf(settings.profile, policy.decide(settings.profile, touches))
+    if (refusal !== undefined) return yield* refusal
   })
 
   /** The operation once it has an outcome; as it is when the wait for another server's is over. */
@@ -257,7 +256,7 @@ const make = Effect.gen(function* () {
     const caller = yield* Caller
     const workspaceId = yield* workspaceOf(tool.names(input))
     const settings = yield* authorize(workspaceId)
-    const touches = yield* Effect.fromResult(tool.touches(input, settings))
+    const touches = yield* understood(settings, yield* Effect.fromResult(tool.touches(input, settings)))
     yield* decide(settings, touches)
     if (!tool.records) return yield* runner.execute({ tool: tool.name, workspaceId: settings.id, input })
     const { operation_key: key, check_only: checkOnly, lease_wait_ms: waitMs = DEFAULT_LEASE_WAIT } = input as Recording

@@ -5,6 +5,7 @@
 import { Context, Glob, Layer } from "effect"
 import { type Decision, type FileAccess, type FileRule, PolicyDenied, type Profile, type Touches } from "../schema/Policy.ts"
 import { type ConfinedPath, PathProtected } from "../schema/Workspace.ts"
+import { ANY, decideCommands } from "./CommandRules.ts"
 
 export class Policy extends Context.Service<
   Policy,
@@ -47,15 +48,21 @@ export const decide = (profile: Profile, touches: Touches): Decision => {
     const protection = protectedBy(path)
     if (protection !== undefined) return { _tag: "protected", rule: protection, subject: path }
   }
-  if (touches.exec !== undefined && profile.exec === "off") return { _tag: "deny", rule: "exec: off", subject: "running commands" }
-  return { _tag: "allow" }
+  if (touches.exec === undefined) return { _tag: "allow" }
+  if (profile.exec === "off") return { _tag: "deny", rule: "exec: off", subject: "running commands" }
+  return decideCommands(profile.commands, touches.exec.commands ?? [{ words: [ANY] }])
 }
 
-/** The refusal a decision stands for; undefined for one that lets the call go on or holds it. */
+/** The refusal a decision stands for; undefined for one that lets the call go on. */
 export const refusalOf = (profile: Profile, decision: Decision): PolicyDenied | PathProtected | undefined => {
   switch (decision._tag) {
     case "deny":
       return new PolicyDenied({ profile: profile.name, rule: decision.rule, subject: decision.subject })
+    // Holding a call for a person has its own place in the gate; until then a rule that asks refuses.
+    case "ask": {
+      const rule = `${decision.rule}; a person must allow it, and this version cannot ask one`
+      return new PolicyDenied({ profile: profile.name, rule, subject: decision.subject })
+    }
     case "protected":
       return new PathProtected({ path: decision.subject, rule: decision.rule })
     default:

@@ -86,6 +86,16 @@ describe("the command line", () => {
     expect(refused.stderr).not.toMatch(/ at .*:\d+:\d+/)
   })
 
+  it("refuses a command rule that contradicts its example, naming the place", () => {
+    const made = home()
+    const commands = [{ argv: ["git", "push"], decision: "deny", examples: { match: [["git", "pull"]] } }]
+    const file = { workspaces: { app: { root: made.workspace } }, profiles: { own: { commands } } }
+    writeFileSync(join(made.home, "config.json"), JSON.stringify(file))
+    const refused = run(["mcp", "--config", join(made.home, "config.json")], made)
+    expect([refused.status, refused.stdout]).toEqual([1, ""])
+    expect(refused.stderr).toContain('profiles.own.commands[0].examples.match[0]: "git pull" is to match, but the rule does not match it')
+  })
+
   it("says in one line that Node is too old", ({ skip }) => {
     const old = (process.env["PATH"] ?? "")
       .split(":")
@@ -171,6 +181,40 @@ describe("codespace mcp", () => {
     await ended
     expect(texts).toEqual(["first\n", "changed\n"])
     expect(readFileSync(join(made.home, "two/a.txt"), "utf8")).toBe("changed\n")
+  })
+
+  it("runs no command that a rule of its profile denies or asks about, and shows the rules", async () => {
+    const made = home()
+    const commands = [
+      { argv: ["touch", "denied"], decision: "deny", reason: "not here" },
+      { argv: ["touch", "asked"], decision: "ask" },
+    ]
+    const file = {
+      workspaces: { app: { root: made.workspace, profile: "own" } },
+      profiles: { own: { extends: "workspace-write", commands } },
+    }
+    writeFileSync(join(made.home, "config.json"), JSON.stringify(file))
+    const { answer, call, child, ended, result } = raw(made, ["mcp", "--config", join(made.home, "config.json")])
+    const lines = [{ script: "cd . && /usr/bin/touch denied" }, { command: ["sh", "-c", "touch asked"] }, { script: 'x=asked; touch "$x"' }]
+    for (const [at, line] of lines.entries()) call(at + 1, "exec_command", { ...app, ...line })
+    const texts = []
+    for (const at of lines.keys()) texts.push(textOf((await answer(at + 1)).result as never))
+    call(9, "write", { ...app, path: "a.txt", content: "b\n", verify: { script: "touch denied" } })
+    texts.push(textOf((await answer(9)).result as never))
+    call(10, "exec_command", { ...app, script: "touch fine" })
+    await answer(10)
+    call(11, "workspace_info", app)
+    const access = (await result(11))["access"] as unknown
+    child.stdin.end()
+    await ended
+    expect(texts[0]).toContain(
+      'POLICY_DENIED: profile "own" does not allow running "/usr/bin/touch denied" (rule: commands: deny touch denied (not here))',
+    )
+    expect(texts.pop()).toContain("(rule: commands: deny touch denied (not here))")
+    expect(readFileSync(join(made.workspace, "a.txt"), "utf8")).toBe("a\n")
+    for (const text of texts.slice(1)) expect(text).toMatch(/^POLICY_DENIED: .*a person must allow it, and this version cannot ask one/)
+    expect(readdirSync(made.workspace).sort()).toEqual(["a.txt", "fine"])
+    expect(access).toMatchObject({ commands })
   })
 
   it("keeps its state to its user, and secrets of its environment from children", async () => {

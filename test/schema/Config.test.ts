@@ -10,6 +10,8 @@ const problemsOf = (value: unknown): Record<string, string> => {
 }
 const workspace = (fields: object) => ({ workspaces: { app: { root: "/src", ...fields } } })
 
+const commands = (...rules: ReadonlyArray<object>) => ({ profiles: { own: { commands: rules } } })
+
 describe("defaults", () => {
   it("are what an empty file stands for", () => {
     assert.deepStrictEqual(Result.getOrThrow(decodeConfig({})), defaults)
@@ -118,6 +120,40 @@ describe("problems", () => {
     ["a network word", { profiles: { own: { network: "onn" } } }, "profiles.own.network", /"loopback" \| "on", got "onn"/u],
     ["a network URL", { profiles: { own: { network: { allow: ["https://x"] } } } }, "profiles.own.network.allow[0]", /Expected a host/u],
     ["an impossible env name", { profiles: { own: { env: ["A-B"] } } }, "profiles.own.env[0]", /environment variable/u],
+    ["a rule without a decision", commands({ argv: ["git"] }), "profiles.own.commands[0].decision", /is missing/u],
+    [
+      "an unknown decision",
+      commands({ argv: ["git"], decision: "no" }),
+      "profiles.own.commands[0].decision",
+      /"allow" \| "ask" \| "deny"/u,
+    ],
+    [
+      "a rule with an unknown field",
+      commands({ argv: ["git"], decision: "deny", why: "x" }),
+      "profiles.own.commands[0].why",
+      /no field here/u,
+    ],
+    ["a rule about nothing", commands({ argv: [], decision: "deny" }), "profiles.own.commands[0].argv", /must name a program/u],
+    [
+      "a rule with all words in one",
+      commands({ argv: ["git push"], decision: "deny" }),
+      "profiles.own.commands[0].argv",
+      /an element of its own/u,
+    ],
+    [
+      "a rule with a path",
+      commands({ argv: ["/usr/bin/git"], decision: "deny" }),
+      "profiles.own.commands[0].argv",
+      /name the program alone/u,
+    ],
+    ["a rule with a wildcard", commands({ argv: ["git", "*"], decision: "deny" }), "profiles.own.commands[0].argv", /no wildcard here/u],
+    ["a rule with an empty word", commands({ argv: ["git", ""], decision: "deny" }), "profiles.own.commands[0].argv[1]", /not empty/u],
+    [
+      "an example that is no command",
+      commands({ argv: ["git"], decision: "deny", examples: { match: ["git push"] } }),
+      "profiles.own.commands[0].examples.match[0]",
+      /Expected array/u,
+    ],
     ["not an object", [], "", /Expected object/u],
     ...["/etc/**", "!a", "a/../b", "dir/", ""].map(
       (glob) =>
@@ -138,7 +174,6 @@ describe("problems", () => {
 
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
-    [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
     [{ approvals: { expires: "2 hours" } }, "approvals.expires"],

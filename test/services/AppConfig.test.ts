@@ -47,9 +47,16 @@ describe("resolveProfile", () => {
       ],
       exec: "on",
       network: { allow: ["api.example.org:443"] },
+      commands: [],
       env: ["CI", "NODE_ENV"],
       limits: { processes: 2, spool_bytes: 268_435_456, timeout_ms: 300_000 },
     })
+  })
+
+  it("adds command rules to the parent's", () => {
+    const rule = (program: string) => ({ argv: [program], decision: "deny" as const })
+    const profiles = { base: { commands: [rule("git")] }, own: { extends: "base", commands: [rule("rm")] } }
+    assert.deepStrictEqual(Result.getOrThrow(resolved("own", profiles)).commands, [rule("git"), rule("rm")])
   })
 
   it("refuses a circle by its names", () => {

@@ -12,12 +12,14 @@ import type { Refusal } from "../../src/schema/Refusal.ts"
 import { ConfinedPath, WorkspaceId } from "../../src/schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "../../src/services/AppConfig.ts"
 import { Caller } from "../../src/services/Caller.ts"
+import { CommandReader } from "../../src/services/CommandReader.ts"
 import { Endings } from "../../src/services/Endings.ts"
 import { LeaseManager } from "../../src/services/LeaseManager.ts"
 import { type GatedTool, Operations } from "../../src/services/Operations.ts"
 import { Policy } from "../../src/services/Policy.ts"
 import { type Reply, Runner, type RunRequest } from "../../src/services/Runner.ts"
 import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
+import { ShellParser } from "../../src/services/ShellParser.ts"
 import { Store } from "../../src/services/Store.ts"
 
 const profile: Profile = {
@@ -28,6 +30,7 @@ const profile: Profile = {
   ],
   exec: "on",
   network: "on",
+  commands: [],
   env: [],
   limits: { processes: 1, spool_bytes: 1000, timeout_ms: 1000 },
 }
@@ -41,8 +44,12 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   hooks: noHooks,
 })
 const app = settingsOf("app")
+const guarded: WorkspaceSettings = {
+  ...settingsOf("guarded"),
+  profile: { ...profile, commands: [{ argv: ["git", "push"], decision: "deny", reason: "leaves" }] },
+}
 const config = {
-  workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
+  workspaces: new Map([...["app", "other"].map(settingsOf), guarded].map((settings) => [settings.id, settings])),
   http: { host: "127.0.0.1", port: 0, hosts: [], origins: [] },
   tools: ["all"],
   stateFolder: "/state",
@@ -69,6 +76,8 @@ const look: GatedTool<Input> = {
 }
 const follow: GatedTool<Input> = { ...look, name: "read_process", names: () => ({ process: "proc_1" }), touches: () => Result.succeed({}) }
 
+const layerCommands = CommandReader.layer.pipe(Layer.provide(ShellParser.layerNone))
+
 /** A workspace side that keeps no journal. */
 const runnerOf = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =>
   Runner.of({
@@ -83,7 +92,7 @@ const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =
 const gateOn = (runner: Runner["Service"]) =>
   Operations.layer.pipe(
     Layer.provideMerge(Layer.succeed(Runner, runner)),
-    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
+    Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, layerCommands)),
     Layer.provideMerge(Store.layer),
     Layer.provideMerge(Migrations.layer),
     Layer.provideMerge(
@@ -120,7 +129,7 @@ describe("Operations", () => {
     return Effect.gen(function* () {
       const unknown = yield* Effect.flip(call(change, { workspace_id: "nope" }))
       assert.strictEqual(unknown._tag, "WORKSPACE_NOT_FOUND")
-      assert.include(unknown.message, "app, other")
+      assert.include(unknown.message, "app, other, guarded")
       const foreign = yield* Effect.flip(call(change, { workspace_id: "other" }, caller("bob", ["app"])))
       assert.strictEqual(foreign._tag, "UNAUTHORIZED")
       const known = yield* Effect.flip(call(change, { workspace_id: "nope" }, caller("bob", ["app"])))
@@ -138,6 +147,28 @@ describe("Operations", () => {
       const hook = yield* Effect.flip(call(change, { path: ".git/hooks/pre-commit" }))
       assert.strictEqual(hook._tag, "PATH_PROTECTED")
       assert.strictEqual(requests.length, 0)
+    }).pipe(Effect.provide(gate(execute)))
+  })
+
+  it.effect("reads the commands of a call and refuses what a rule denies, or would ask about, before anything is recorded", () => {
+    const { execute, requests } = counting()
+    const exec: GatedTool<Input> = {
+      ...change,
+      name: "exec_command",
+      touches: (input) => Result.succeed({ exec: { line: { argv: input.path.split(" ") } } }),
+      lease: () => ({ kind: "exclusive" }),
+    }
+    return Effect.gen(function* () {
+      const denied = yield* Effect.flip(call(exec, { path: "env A=1 git push", workspace_id: "guarded" }))
+      assert.strictEqual(denied._tag, "POLICY_DENIED")
+      assert.include(denied.message, 'running "git push" (rule: commands: deny git push (leaves))')
+      const asked = yield* Effect.flip(call(exec, { path: "sh -c x", workspace_id: "guarded" }))
+      assert.include(asked.message, "a person must allow it, and this version cannot ask one")
+      assert.strictEqual(requests.length, 0)
+      yield* call(exec, { path: "git status", workspace_id: "guarded" })
+      yield* call(exec, { path: "git push" })
+      assert.strictEqual(requests.length, 2)
+      assert.strictEqual((yield* (yield* SqlClient.SqlClient)`SELECT 1 FROM operations`).length, 2)
     }).pipe(Effect.provide(gate(execute)))
   })
 

@@ -10,6 +10,7 @@ const profile = (files: ReadonlyArray<FileRule>, exec: "on" | "off" = "on"): Pro
   files,
   exec,
   network: "on",
+  commands: [],
   env: [],
   limits: { processes: 16, spool_bytes: 1024, timeout_ms: 1000 },
 })
@@ -87,6 +88,103 @@ const matches = (pattern: Segments, place: Segments): boolean => {
   return place.length > 0 && (head === "*" || head === place[0]) && matches(rest, place.slice(1))
 }
 
+describe("a deny", () => {
+  const segments = [
+    "*",
+    "**",
+    "a",
+    "A",
+    "ab",
+    ".env",
+    ".env*",
+    "*.env",
+    "a*",
+    "?b",
+    "[ab]",
+    "[!a]*",
+    "{a,.env}",
+    "{a/b,ab}",
+    "*{a,b}",
+    "a?b*",
+  ]
+  const names = ["a", "A", "b", "ab", "AB", "aab", ".env", ".ENV", ".env.local", "prod.env", "B", "\u212A"]
+
+  it("never leaks: 60,000 globs and paths against a slow matcher, for the file and for all below it", () => {
+    let state = 1
+    const pick = <A>(values: ReadonlyArray<A>): A => {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+      return values[(state >>> 8) % values.length] as A
+    }
+    const some = <A>(values: ReadonlyArray<A>, most: number): ReadonlyArray<A> =>
+      Array.from({ length: pick(Array.from({ length: most }, (_, at) => at + 1)) }, () => pick(values))
+    const seen = { deny: 0, read: 0, write: 0 }
+    for (let round = 0; round < 6000; round++) {
+      const rules = some([0, 1, 2], 3).map((): FileRule => ({ glob: some(segments, 3).join("/"), access: pick(["deny", "read", "write"]) }))
+      const files = profile([...rules, ...pick([[], [everything]])])
+      for (let place = 0; place < 10; place++) {
+        const file = some(names, 3).join("/")
+        const { access } = fileAccess(files, path(file))
+        const denied = files.files.some((rule) => rule.access === "deny" && denies(rule.glob, file))
+        const where = `${JSON.stringify(files.files)} and ${file}`
+        assert.strictEqual(access === "deny", denied, where)
+        seen[access]++
+        if (denied) {
+          assert.strictEqual(fileAccess(files, path(`${file}/below/it`)).access, "deny", where)
+          assert.strictEqual(decide(files, { read: [path(file)] })._tag, "deny", where)
+          assert.strictEqual(decide(files, { write: [path(file)] })._tag, "deny", where)
+        } else {
+          const last = files.files.findLast((rule) => rule.access !== "deny" && matchesText(rule.glob, file))
+          assert.strictEqual(access, last?.access ?? "read", where)
+        }
+      }
+    }
+    for (const count of Object.values(seen)) assert.isAbove(count, 3000)
+  })
+})
+
+/** A deny covers the path, every folder above it, and both again in one letter case. */
+const denies = (glob: string, file: string): boolean => {
+  const parts = file.split("/")
+  return parts.some((_, at) => {
+    const start = parts.slice(0, at + 1).join("/")
+    return matchesText(glob, start) || matchesText(sameCase(glob), sameCase(start))
+  })
+}
+
+const sameCase = (text: string): string => text.toUpperCase().toLowerCase()
+
+/** A glob by the letter, one character after another, every alternative tried. */
+const matchesText = (glob: string, text: string): boolean => {
+  const [head = "", ...tail] = glob
+  const rest = tail.join("")
+  if (glob === "") return text === ""
+  if (head === "{") {
+    const end = glob.indexOf("}")
+    return glob
+      .slice(1, end)
+      .split(",")
+      .some((choice) => matchesText(choice + glob.slice(end + 1), text))
+  }
+  if (glob === "**") return true
+  if (glob.startsWith("**/")) {
+    const after = text.indexOf("/")
+    return matchesText(glob.slice(3), text) || (after !== -1 && matchesText(glob, text.slice(after + 1)))
+  }
+  if (/^\/\*\*(\/|$)/u.test(glob)) {
+    const [segment] = /^\/[^/]*/u.exec(text) ?? []
+    return matchesText(glob.slice(3), text) || (segment !== undefined && matchesText(glob, text.slice(segment.length)))
+  }
+  if (head === "*") return matchesText(rest, text) || (text !== "" && text[0] !== "/" && matchesText(glob, text.slice(1)))
+  if (head === "?") return text !== "" && text[0] !== "/" && matchesText(rest, text.slice(1))
+  if (head === "[") {
+    const end = glob.indexOf("]")
+    const set = glob.slice(1, end)
+    const isIn = set.startsWith("!") ? !set.slice(1).includes(text[0] ?? "") : set.includes(text[0] ?? "")
+    return text !== "" && text[0] !== "/" && isIn && matchesText(glob.slice(end + 1), text.slice(1))
+  }
+  return text[0] === head && matchesText(rest, text.slice(1))
+}
+
 describe("protectedBy", () => {
   const closed = [
     ".git/hooks",
@@ -129,6 +227,15 @@ describe("protectedBy", () => {
 })
 
 describe("decide", () => {
+  const execOf = (...argv: ReadonlyArray<string>): Touches => ({ exec: { line: { argv }, commands: [{ words: argv }] } })
+  const guarded: Profile = {
+    ...profile([everything]),
+    commands: [
+      { argv: ["git", "push"], decision: "deny", reason: "leaves this machine" },
+      { argv: ["rm"], decision: "ask" },
+      { argv: ["npm", "test"], decision: "allow" },
+    ],
+  }
   const writable = profile([everything, { glob: "docs/**", access: "read" }, secrets])
   const cases: ReadonlyArray<readonly [string, Profile, Touches, object]> = [
     ["nothing touched", profile([], "off"), {}, { _tag: "allow" }],
@@ -152,11 +259,20 @@ describe("decide", () => {
       { write: [path(".git/hooks/pre-commit")] },
       { _tag: "protected", rule: "git hooks run as programs", subject: ".git/hooks/pre-commit" },
     ],
-    ["a command", writable, { exec: ["npm", "test"] }, { _tag: "allow" }],
+    ["a command", writable, { exec: { line: { argv: ["npm", "test"] } } }, { _tag: "allow" }],
+    [
+      "a command a rule denies",
+      guarded,
+      execOf("git", "push"),
+      { _tag: "deny", rule: "commands: deny git push (leaves this machine)", subject: 'running "git push"' },
+    ],
+    ["a command a rule asks about", guarded, execOf("rm"), { _tag: "ask", rule: "commands: ask rm", subject: 'running "rm"' }],
+    ["a command a rule allows", guarded, execOf("npm", "test"), { _tag: "allow", rule: "commands: allow npm test" }],
+    ["a command no rule is about", guarded, execOf("ls"), { _tag: "allow" }],
     [
       "a command where none may run",
       profile([everything], "off"),
-      { exec: ["npm", "test"] },
+      { exec: { line: { argv: ["npm", "test"] } } },
       { _tag: "deny", rule: "exec: off", subject: "running commands" },
     ],
   ]
@@ -172,6 +288,16 @@ describe("decide", () => {
     const closed = refusalOf(writable, decide(writable, { write: [path(".git/config")] }))
     assert.strictEqual(closed?._tag, "PATH_PROTECTED")
     assert.isUndefined(refusalOf(writable, { _tag: "allow" }))
+  })
+
+  it("asks about a command nobody has read, where a rule could be about it", () => {
+    assert.strictEqual(decide(guarded, { exec: { line: { argv: ["ls"] } } })._tag, "ask")
+  })
+
+  it("refuses what it would have to ask about, and says so", () => {
+    const refusal = refusalOf(guarded, decide(guarded, execOf("rm", "x")))
+    assert.strictEqual(refusal?._tag, "POLICY_DENIED")
+    assert.include(refusal?.message ?? "", 'does not allow running "rm x" (rule: commands: ask rm; a person must allow it')
   })
 
   it.effect("is what the service answers", () =>

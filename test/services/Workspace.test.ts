@@ -18,7 +18,15 @@ const openAt = (root: string, files: ReadonlyArray<FileRule>, disk: Layer.Layer<
     Workspace.layer({
       id: WorkspaceId.make("test"),
       root,
-      profile: { name: "test", files, exec: "off", network: "off", env: [], limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 } },
+      profile: {
+        name: "test",
+        files,
+        exec: "off",
+        network: "off",
+        commands: [],
+        env: [],
+        limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
+      },
       patch: patchDefaults,
       hooks: noHooks,
     }).pipe(Layer.provide(disk)),

@@ -32,6 +32,7 @@ export const openFiles = Effect.fnUntraced(function* (tree: Parameters<typeof wr
       files: options.files ?? [],
       exec: "off",
       network: "off",
+      commands: [],
       env: [],
       limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
     },

@@ -30,6 +30,7 @@ const profileOf = (files: ReadonlyArray<FileRule>, limits: Partial<Limits> = {})
   files,
   exec: "off",
   network: "off",
+  commands: [],
   env: [],
   limits: { processes: 1, spool_bytes: 1, timeout_ms: 1, ...limits },
 })

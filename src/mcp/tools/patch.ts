@@ -15,7 +15,7 @@ import { confine, Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-import { argvOf, confinable, NOT_CONFINED } from "./process.ts"
+import { confinable, executionOf, NOT_CONFINED } from "./process.ts"
 
 const changes = { readOnly: false, destructive: true, idempotent: false, openWorld: false } as const
 
@@ -30,7 +30,7 @@ const touchesOf = (paths: ReadonlyArray<string>, { verify }: Modes, workspace: W
   Result.gen(function* () {
     const write = yield* Result.all(paths.map((path) => confine([workspace.root, workspace.realRoot], path)))
     if (verify === undefined) return { write }
-    const exec = yield* argvOf(verify)
+    const exec = yield* executionOf(verify)
     yield* confinable(workspace)
     return { write, exec }
   })

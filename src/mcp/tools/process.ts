@@ -2,7 +2,7 @@
 import { Effect, Result, Schema } from "effect"
 import type { LeaseRequest } from "../../schema/Lease.ts"
 import { InvalidArguments } from "../../schema/Operation.ts"
-import { SandboxUnavailable } from "../../schema/Policy.ts"
+import { type Execution, SandboxUnavailable } from "../../schema/Policy.ts"
 import {
   CwdInvalid,
   ExecArguments,
@@ -63,7 +63,8 @@ export const execCommand = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
+  touches: (input, workspace) =>
+    Result.flatMap(executionOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
@@ -87,10 +88,11 @@ export const execCommand = workspaceTool({
 })
 
 /** The command of a call, once it is certain that there is exactly one. */
-export const argvOf = (input: Pick<ExecArguments, "command" | "script">): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
-  (input.command === undefined) === (input.script === undefined)
-    ? Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
-    : Result.succeed(input.command ?? [input.script ?? ""])
+export const executionOf = ({ command, script }: Pick<ExecArguments, "command" | "script">): Result.Result<Execution, InvalidArguments> => {
+  if (command !== undefined && script === undefined) return Result.succeed({ line: { argv: command } })
+  if (script !== undefined && command === undefined) return Result.succeed({ line: { script } })
+  return Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
+}
 
 const NO_SANDBOX = "this version has none"
 

@@ -1,7 +1,7 @@
 /** workspace_info: which workspaces there are, and what one of them allows and enforces. */
 import { DateTime, Effect, Schema } from "effect"
 import type { Lease } from "../../schema/Lease.ts"
-import type { NetworkAccess } from "../../schema/Policy.ts"
+import type { CommandRule, NetworkAccess } from "../../schema/Policy.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
@@ -21,6 +21,9 @@ const InfoResult = Schema.Struct({
       files: Schema.Array(Schema.Struct({ glob: Schema.String, access: Schema.String, reason: Schema.optionalKey(Schema.String) })),
       exec: Schema.Literals(["on", "off"]),
       network: Schema.String,
+      commands: Schema.Array(
+        Schema.Struct({ argv: Schema.Array(Schema.String), decision: Schema.String, reason: Schema.optionalKey(Schema.String) }),
+      ),
     }),
   ),
   enforcement: Schema.optionalKey(
@@ -75,12 +78,14 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   return {
     workspace_id: id as string,
     profile: profile.name,
-    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network) },
+    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network), commands: profile.commands.map(ruleFacts) },
     enforcement: enforcementOf(settings),
     limits: profile.limits,
     leases: leases.map(leaseOf),
   }
 })
+
+const ruleFacts = ({ argv, decision, reason }: CommandRule) => ({ argv, decision, ...(reason === undefined ? {} : { reason }) })
 
 const leaseOf = ({ fence, holder, kind, paths, server, since, workspaceId }: Lease) => ({
   kind,
@@ -101,7 +106,7 @@ const enforcementOf = ({ profile }: WorkspaceSettings) => ({
     profile.exec === "off"
       ? "commands are refused"
       : fileAccess(profile, "" as ConfinedPath).access === "write"
-        ? "commands run as the server's user, not confined: there is no sandbox in this version"
+        ? "command rules are checked before a command starts; it runs as the server's user, not confined: there is no sandbox in this version"
         : "commands are refused: running them here needs a sandbox, and there is none in this version",
   network: "not enforced: there is no sandbox in this version",
 })

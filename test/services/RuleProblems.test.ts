@@ -1,0 +1,53 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import { decodeConfig } from "../../src/schema/Config.ts"
+import { ruleProblems } from "../../src/services/RuleProblems.ts"
+
+const fileOf = (value: object) => Result.getOrThrow(decodeConfig(value))
+
+describe("ruleProblems", () => {
+  const fileWith = (examples: object) =>
+    fileOf({ profiles: { own: { commands: [{ argv: ["git", "push"], decision: "deny", examples }] } } })
+
+  it("finds none where a rule does what its examples say", () => {
+    assert.deepStrictEqual(ruleProblems(fileWith({ match: [["git", "push", "-f"]], not_match: [["git", "pull"]] })), [])
+  })
+
+  it("names hosts that can match nothing", () => {
+    const allow = [
+      "api.example.org:443",
+      "*.example.org",
+      "10.0.0.1:80",
+      "[2001:db8::1]:443",
+      "a.example.",
+      "*.10.0.0.1",
+      "127.1",
+      "x:0",
+      "x:70000",
+      "[::g]",
+      "-a",
+    ]
+    const found = ruleProblems({ ...fileWith({}), profiles: { own: { ...fileWith({}).profiles["own"], network: { allow } } as never } })
+    assert.deepStrictEqual(
+      found.map(({ at }) => at),
+      [5, 6, 7, 8, 9, 10].map((place) => `profiles.own.network.allow[${place}]`),
+    )
+    assert.include(found[0]?.problem ?? "", "*.10.0.0.1 can match nothing")
+  })
+
+  it("names each example that a rule contradicts", () => {
+    const found = ruleProblems(
+      fileWith({
+        match: [
+          ["git", "push"],
+          ["git", "pull"],
+        ],
+        not_match: [["git", "push", "x"]],
+      }),
+    )
+    assert.deepStrictEqual(found, [
+      { at: "profiles.own.commands[0].examples.match[1]", problem: '"git pull" is to match, but the rule does not match it' },
+      { at: "profiles.own.commands[0].examples.not_match[0]", problem: '"git push x" is not to match, but the rule matches it' },
+    ])
+  })
+})
