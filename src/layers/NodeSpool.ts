@@ -15,6 +15,9 @@ const WITHOUT_NOTICES = 25
 export const create = (path: string): number =>
   openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, 0o600)
 
+/** The first bytes, as text. */
+export const start = (path: string): string => new TextDecoder().decode(readAt(path, 0, 1000))
+
 /** A spool somebody removed reads as empty. */
 export const open = (path: string): Spool => ({
   size: Effect.sync(() => sizeOf(path)),

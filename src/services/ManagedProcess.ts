@@ -83,6 +83,8 @@ const signalTree = Effect.fnUntraced(function* (process: ManagedProcess, signal:
 export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const exit = yield* watch(process)
   const escaped = yield* sweep(process)
+  // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
+  yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
   const written = yield* process.child.spool.size
   if (written > process.spoolBytes) yield* process.child.spool.cut(process.spoolBytes)
   const durationMs = Math.round((yield* now) - process.startedAt)

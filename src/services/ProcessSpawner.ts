@@ -5,6 +5,7 @@
 import { Context, type Effect, Schema } from "effect"
 import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin } from "../schema/Process.ts"
 import type { Variables } from "./ChildEnvironment.ts"
+import type { Holding } from "./Sandbox.ts"
 
 /** The process closed its stdin, or it was closed for it. */
 export class InputClosed extends Schema.TaggedError<InputClosed>()("InputClosed", {}) {}
@@ -46,6 +47,8 @@ export interface Child {
   /** Completes once the main process is gone. */
   readonly exit: Effect.Effect<Exit>
   readonly hasExited: () => boolean
+  /** Lets go of what keeps the tree together once the main process is gone; completes when nothing of it is left. */
+  readonly closed: Effect.Effect<void>
   readonly spool: Spool
   /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed>
@@ -66,6 +69,8 @@ export class ProcessSpawner extends Context.Service<
   {
     /** Starts a program in a session of its own. A failure leaves nothing behind. */
     readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed>
+    /** What keeps a tree together on this machine. */
+    readonly holding: Effect.Effect<Holding>
     /** The variables this server was started with. */
     readonly hostEnvironment: () => Variables
     /** Path of the shell that scripts run in. */

@@ -27,6 +27,7 @@ import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, superv
 import { offsetOf } from "./OutputPage.ts"
 import { awaitGrowth, awaitMore, awaitText, exitFields, readable, report, summaryOf, type View } from "./ProcessReport.ts"
 import { ProcessSpawner } from "./ProcessSpawner.ts"
+import type { Holding } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
 /** Ended processes that stay readable, in a server. */
@@ -79,6 +80,8 @@ export class ProcessSupervisor extends Context.Service<
   {
     /** Variables a call adds to a child's environment; a name the profile does not list is refused. */
     readonly environment: (profile: Pick<Profile, "name" | "env">, given: Variables) => Effect.Effect<Variables, PolicyDenied>
+    /** What keeps the trees together on this machine. */
+    readonly holding: Effect.Effect<Holding>
     /** A script as argv and variables for `start`. */
     readonly script: (text: string) => { readonly argv: ReadonlyArray<string>; readonly env: Variables }
     /** Starts a process. A refusal leaves nothing running. */
@@ -238,6 +241,7 @@ const make = Effect.gen(function* () {
 
   return ProcessSupervisor.of({
     environment: (profile, given) => Effect.fromResult(allowedEnvironment(spawner.hostEnvironment(), profile, given)),
+    holding: spawner.holding,
     script: (text) => shellCommand(spawner.shell(), text),
     start,
     read,

@@ -2,14 +2,20 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
+import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { processContract } from "../contract/process.ts"
-import { layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+import { holding, layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+
+const groups = Bubblewrap.layerGroups("a test asks for it")
+if (holding.by === "group") console.warn(`NodeProcesses.test.ts tests no namespaces: ${holding.why}`)
+
+describe.skipIf(holding.by === "group")("NodeProcesses, in namespaces", () => processContract(layerSupervisor(), "namespace"))
+
+describe("NodeProcesses, in groups", () => processContract(layerSupervisor(groups), "group"))
 
 describe("NodeProcesses", () => {
-  processContract(layerSupervisor)
-
   it.live("keeps spools to this user, and removes them with itself", () =>
     Effect.gen(function* () {
       const folder = join(yield* temporaryFolder, "spools")
@@ -21,9 +27,9 @@ describe("NodeProcesses", () => {
       }).pipe(Effect.provide(context))
       const [own] = readdirSync(folder)
       const spools = readdirSync(join(folder, own!))
-      assert.strictEqual(spools.length, 1)
+      assert.strictEqual(spools.length, 2)
       assert.strictEqual(statSync(folder).mode & 0o777, 0o700)
-      assert.strictEqual(statSync(join(folder, own!, spools[0]!)).mode & 0o777, 0o600)
+      for (const name of spools) assert.strictEqual(statSync(join(folder, own!, name)).mode & 0o777, 0o600)
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(readdirSync(folder), [])
     }),

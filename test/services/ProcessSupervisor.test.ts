@@ -23,6 +23,7 @@ class Puppet {
     pid: 1000,
     exit: Deferred.await(this.exit),
     hasExited: () => Deferred.isDoneUnsafe(this.exit),
+    closed: Effect.void,
     spool: {
       size: Effect.sync(() => this.output.length),
       read: (offset, length) => Effect.sync(() => new TextEncoder().encode(this.output.slice(offset, offset + length))),
@@ -58,6 +59,7 @@ const stage = Effect.gen(function* () {
         puppets.push(puppet)
         return puppet.child
       }),
+    holding: Effect.succeed({ by: "group" as const, why: "a test" }),
     hostEnvironment: () => ({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
   })

@@ -19,6 +19,7 @@ import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { fileAccess } from "../../services/Policy.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
+import { type Holding, holdingText } from "../../services/Sandbox.ts"
 import { Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
 import { workspaceTool } from "../ToolEntry.ts"
@@ -27,8 +28,8 @@ import { Recording } from "./patch.ts"
 /** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
 const CANCEL_GRACE = 1000
 
-/** Said with every result until a sandbox confines commands. */
-const NOT_CONFINED = "not confined: the command ran with the rights of the server's user"
+/** Said with every result until a sandbox confines files and network too. */
+const NOT_CONFINED = "files and network not confined: the command had the rights of the server's user"
 
 const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): string => {
   const shown = factsOf(facts, [
@@ -71,6 +72,7 @@ export const execCommand = workspaceTool({
     const start = startRequest(workspace, supervisor)
     return Effect.fnUntraced(function* (input: ExecArguments) {
       const request = yield* start(input)
+      const confined = notedBy(yield* supervisor.holding)
       const facts = yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(supervisor.start(request), (id) =>
           // Nobody has the id yet: a process whose call is cancelled here could never be found again.
@@ -126,7 +128,10 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
     }
   })
 
-const confined = (facts: ProcessFacts) => ({ ...facts, notes: [NOT_CONFINED, ...(facts.notes ?? [])] })
+const notedBy = (holding: Holding) => (facts: ProcessFacts) => ({
+  ...facts,
+  notes: [NOT_CONFINED, ...(holding.by === "group" ? [holdingText(holding)] : []), ...(facts.notes ?? [])],
+})
 
 const ofProcess = (input: { readonly process_id: string }) => ({ process: input.process_id })
 
