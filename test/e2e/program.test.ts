@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path"
 import { afterEach, describe, expect, it } from "vitest"
 import { connect, type Home, main, makeHome, refusalOf, serve, textOf } from "../support/Program.ts"
+import { commandsIn } from "../support/Survivors.ts"
 
 const homes: Array<Home> = []
 const home = (files: Readonly<Record<string, string>> = { "a.txt": "a\n" }): Home => {
@@ -24,15 +25,6 @@ const app = { workspace_id: "app" }
 /** Waits for a state; the test's own time limit ends it. */
 const until = async (holds: () => boolean): Promise<void> => {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20))
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return !readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z ")
-  } catch {
-    return false
-  }
 }
 
 /** A raw stdio connection, for what a well-behaved client would not do. */
@@ -101,16 +93,14 @@ describe("codespace mcp", () => {
   it("ends with 0 within 5 s of the end of its input, and leaves no process behind", async () => {
     const made = home()
     const { answer, call, child, ended } = raw(made)
-    call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & echo $! $$; wait; sleep 300", yield_ms: 500 })
-    const { result } = await answer(1)
-    const output = (result?.["structuredContent"] as { readonly output: string }).output
-    const pids = output.trim().split(" ").map(Number)
-    expect(pids.map(isAlive)).toEqual([true, true])
+    call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & sleep 300", yield_ms: 500 })
+    await answer(1)
+    expect(commandsIn(made.workspace)).toEqual(expect.arrayContaining(["sleep 300", "sleep 300"]))
     const closed = Date.now()
     child.stdin.end()
     expect(await ended).toEqual([0, null])
     expect(Date.now() - closed).toBeLessThan(5000)
-    expect(pids.map(isAlive)).toEqual([false, false])
+    expect(commandsIn(made.workspace)).toEqual([])
   })
 
   it("ends with 0 on SIGTERM, records what it stopped, and takes a second signal calmly", async () => {
@@ -130,14 +120,14 @@ describe("codespace mcp", () => {
   it("says after a kill -9 that what ran was interrupted", async () => {
     const made = home()
     const first = raw(made)
-    first.call(1, "exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
-    const { operation_id, output } = (await first.answer(1)).result?.["structuredContent"] as Record<string, string>
+    first.call(1, "exec_command", { ...app, script: "exec sleep 300", yield_ms: 500, operation_key: "k" })
+    const { operation_id } = (await first.answer(1)).result?.["structuredContent"] as Record<string, string>
     first.child.kill("SIGKILL")
     await first.ended
-    process.kill(Number(output), "SIGKILL")
     const second = await connect("v2-2025", { stdio: made })
     const status = (await second.call("operation_status", { operation_id })).structuredContent
-    const again = await second.call("exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
+    const again = await second.call("exec_command", { ...app, script: "exec sleep 300", yield_ms: 500, operation_key: "k" })
+    expect(commandsIn(made.workspace)).toEqual([])
     await second.close()
     expect(status).toMatchObject({ state: "interrupted", operation_id })
     expect(again.structuredContent).toMatchObject({ operation_id })
