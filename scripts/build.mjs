@@ -49,7 +49,7 @@ const modules = {
 // Node 24 reads the sources as they are.
 const { listTools } = await import("../src/mcp/Tools.ts")
 
-const { outputFiles } = await build({
+const { metafile, outputFiles } = await build({
   absWorkingDir: root,
   entryPoints: { codespace: "src/main.ts" },
   outdir: "dist",
@@ -68,12 +68,25 @@ const { outputFiles } = await build({
   // CommonJS dependencies ask for `require`.
   banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
   plugins: [modules],
+  metafile: true,
   logLevel: "warning",
   write: false,
 })
 
+/** The licences of the packages whose code is in the bundle, which ask to go with it. */
+const licences = () => {
+  const folders = Object.keys(metafile.inputs).flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? [])
+  return [...new Set(folders)].sort().map((folder) => {
+    const { license, name, version } = JSON.parse(readFileSync(`${root}/${folder}/package.json`, "utf8"))
+    const file = readdirSync(`${root}/${folder}`).find((entry) => /^licen[cs]e/i.test(entry))
+    const text = file === undefined ? "" : `\n\n${readFileSync(`${root}/${folder}/${file}`, "utf8").trim()}`
+    return `${name} ${version} (${license})${text}\n`
+  })
+}
+
 mkdirSync(`${root}/dist`, { recursive: true })
-const written = new Set(["main.mjs", ...outputFiles.map(({ path }) => basename(path))])
+put("LICENSES.txt", licences().join(`\n${"-".repeat(80)}\n\n`), 0o644)
+const written = new Set(["main.mjs", "LICENSES.txt", ...outputFiles.map(({ path }) => basename(path))])
 for (const { contents, path } of outputFiles) put(basename(path), contents, 0o644)
 
 const [major, minor] = wanted.split(".")

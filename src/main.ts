@@ -6,7 +6,7 @@
  * `program.ts`, and comes with the first one.
  */
 import { parseArgs } from "node:util"
-import { Cause, Context, Data, Effect, Exit, Layer, type Scope } from "effect"
+import { Cause, Context, Data, Effect, Exit, Fiber, Layer, type Scope } from "effect"
 import * as ConfigFile from "./layers/ConfigFile.ts"
 import * as Observability from "./layers/Observability.ts"
 import { claimStdout, runStdio, stopSignal } from "./mcp/Stdio.ts"
@@ -108,11 +108,13 @@ const mcp = Effect.fnUntraced(function* (asked: Asked) {
 })
 
 const serve = Effect.fnUntraced(function* (asked: Asked) {
+  // Listened for before anybody is told that the server runs.
+  const stopped = yield* Effect.forkChild(stopSignal, { startImmediately: true })
   const { loaded, table } = yield* prepare(asked)
   const { serveHttp } = yield* Effect.promise(loaded)
   const welcome = yield* serveHttp({ table, newToken: asked.newToken, ...(asked.port === undefined ? {} : { port: asked.port }) })
   process.stdout.write(welcome)
-  yield* stopSignal
+  yield* Fiber.join(stopped)
 })
 
 const run = Effect.fnUntraced(function* (argv: ReadonlyArray<string>) {

@@ -10,26 +10,26 @@ import { bySignal, type Launched, optionsOf, type Standard, spawnFailed } from "
 import { send, sendTo, startOf } from "./ProcessTable.ts"
 import { descendantsOf, MARK, type Root } from "./ProcessTree.ts"
 
-export const launch = (request: SpawnRequest, stdio: Standard): Effect.Effect<Launched, SpawnFailed> =>
+export const launch = (request: SpawnRequest, mark: string, stdio: Standard): Effect.Effect<Launched, SpawnFailed> =>
   Effect.callback((resume) => {
     const fail = (error: unknown) => resume(Effect.fail(spawnFailed(request, error)))
     try {
       const [command = "", ...args] = request.argv
-      const child = spawn(command, args, optionsOf(request, stdio))
+      const child = spawn(command, args, optionsOf(request, mark, stdio))
       // Without a number it was not started; the reason follows as an event.
       if (child.pid === undefined) return void child.once("error", fail)
       const exit = Deferred.makeUnsafe<Exit>()
       child.once("exit", (code, signal) =>
         Deferred.doneUnsafe(exit, Effect.succeed(code === null ? bySignal(signal ?? "SIGKILL") : { code })),
       )
-      resume(Effect.succeed({ ...treeOf(child.pid, request.id, exit), stdin: child.stdin, isDeaf: () => false }))
+      resume(Effect.succeed({ ...treeOf(child.pid, mark, exit), stdin: child.stdin, isDeaf: () => false }))
     } catch (error) {
       fail(error)
     }
   })
 
-const treeOf = (pid: number, id: string, exit: Deferred.Deferred<Exit>): Omit<Launched, "stdin" | "isDeaf"> => {
-  const root: Root = { pid, start: startOf(pid), mark: `${MARK}=${id}` }
+const treeOf = (pid: number, mark: string, exit: Deferred.Deferred<Exit>): Omit<Launched, "stdin" | "isDeaf"> => {
+  const root: Root = { pid, start: startOf(pid), mark: `${MARK}=${mark}` }
   const startedAt = performance.now()
   const hasExited = () => Deferred.isDoneUnsafe(exit)
   const descendants = () => descendantsOf(root, performance.now() - startedAt)

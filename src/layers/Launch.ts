@@ -19,9 +19,9 @@ export interface Launched extends Pick<Child, "pid" | "exit" | "hasExited" | "cl
 }
 
 /** Options of node for a process that leads a session of its own and has only what it is given. */
-export const optionsOf = (request: SpawnRequest, stdio: ReadonlyArray<number | "ignore" | "pipe">) => ({
+export const optionsOf = (request: SpawnRequest, mark: string, stdio: ReadonlyArray<number | "ignore" | "pipe">) => ({
   cwd: request.cwd.path,
-  env: { ...request.env, [MARK]: request.id },
+  env: { ...request.env, [MARK]: mark },
   stdio: [...stdio] as StdioOptions,
   detached: true,
 })

@@ -29,7 +29,7 @@ export const forget = (spool: string): void => rmSync(spool + NOTE, { force: tru
 export const clear = (folder: string, identity: ServerIdentity["Service"]): void => {
   for (const name of readdirSync(folder)) {
     if (identity.isAlive(name)) continue
-    if (bootOf(name) === bootOf(identity.self)) endProcesses(join(folder, name))
+    if (bootOf(name) === bootOf(identity.self)) endProcesses(join(folder, name), name)
     rmSync(join(folder, name), { recursive: true, force: true })
   }
 }
@@ -37,13 +37,12 @@ export const clear = (folder: string, identity: ServerIdentity["Service"]): void
 /** The part of an identity that is the same for all processes since the machine started. */
 const bootOf = (identity: string): string => identity.slice(identity.indexOf(".") + 1).split("-")[0] ?? ""
 
-const endProcesses = (folder: string): void => {
-  const names = readdirSync(folder)
-  const roots = names.filter((name) => name.endsWith(NOTE)).map((name) => (contentOf(join(folder, name)) ?? "").split(" "))
-  const marks = names.filter((name) => !name.includes(".")).map((name) => `${MARK}=${name}`)
-  if (marks.length === 0) return
+const endProcesses = (folder: string, name: string): void => {
+  const notes = readdirSync(folder).filter((file) => file.endsWith(NOTE))
+  if (notes.length === 0) return
+  const roots = notes.map((file) => (contentOf(join(folder, file)) ?? "").split(" "))
   for (let round = 0; round < ROUNDS; round++) {
-    const found = processes().filter((stat) => isLeft(stat, roots, marks))
+    const found = processes().filter((stat) => isLeft(stat, roots, `${MARK}=${name}/`))
     for (const { pid, start } of found) sendTo({ pid, start: String(start) }, "SIGKILL")
     if (found.length === 0) return
   }
@@ -52,8 +51,8 @@ const endProcesses = (folder: string): void => {
 const processes = (): ReadonlyArray<Stat> =>
   readdirSync("/proc").flatMap((name) => (/^\d+$/u.test(name) ? (statOf(Number(name)) ?? []) : []))
 
-const isLeft = (stat: Stat, roots: ReadonlyArray<ReadonlyArray<string>>, marks: ReadonlyArray<string>): boolean =>
-  isLiving(stat) && (roots.some((root) => isOf(stat, root)) || marks.some((mark) => hasMark(stat.pid, mark)))
+const isLeft = (stat: Stat, roots: ReadonlyArray<ReadonlyArray<string>>, mark: string): boolean =>
+  isLiving(stat) && (roots.some((root) => isOf(stat, root)) || hasMark(stat.pid, mark))
 
 /** The noted process itself, or a member of its session that began after it. */
 const isOf = (stat: Stat, [pid = "", start = ""]: ReadonlyArray<string>): boolean =>

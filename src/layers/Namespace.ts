@@ -32,6 +32,7 @@ const UNTOLD = new Set(["SIGINT", "SIGPIPE"])
 /** `enter` starts a program as the first process of a namespace. `problem` reads what a failed start wrote. */
 export const launch = (
   request: SpawnRequest,
+  mark: string,
   stdio: Standard,
   enter: ReadonlyArray<string>,
   problem: () => string,
@@ -41,7 +42,7 @@ export const launch = (
     try {
       const [program = "", ...options] = enter
       const keeper = ["--chdir", request.cwd.path, "--", "/bin/sh", "-c", KEEPER, "sh"]
-      const outer = spawn(program, [...options, ...keeper, ...request.argv], optionsOf(request, [...stdio, "pipe"]))
+      const outer = spawn(program, [...options, ...keeper, ...request.argv], optionsOf(request, mark, [...stdio, "pipe"]))
       if (outer.pid === undefined) return void outer.once("error", fail)
       const limit = setTimeout(() => outer.kill("SIGKILL"), START_LIMIT)
       const cell = makeCell(outer, outer.pid)

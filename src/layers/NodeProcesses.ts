@@ -5,7 +5,7 @@
  */
 import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Exit, Layer } from "effect"
+import { Effect, Exit, Layer, Scope } from "effect"
 import type { Stdin } from "../schema/Process.ts"
 import { type Child, InputClosed, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
 import { type Holding, Sandbox } from "../services/Sandbox.ts"
@@ -17,6 +17,8 @@ import { type Launched, type Standard, spawnFailed } from "./Launch.ts"
 import * as Leftovers from "./Leftovers.ts"
 import * as Namespace from "./Namespace.ts"
 import * as NodeSpool from "./NodeSpool.ts"
+import { MARK } from "./ProcessTree.ts"
+import * as Watchdog from "./Watchdog.ts"
 
 /**
  * Spools lie in a folder of this server below `folder`, which is made when missing (0700). The folder goes with the
@@ -38,8 +40,12 @@ export const layer = (folder: string): Layer.Layer<ProcessSpawner, never, Server
         () => Effect.sync(() => rmSync(spools, { recursive: true, force: true })).pipe(Effect.ignoreCause({ log: true })),
       )
       const shell = shellOf()
+      const scope = yield* Effect.scope
+      // A server that never runs a command needs no watchdog.
+      const ready = yield* Effect.cached(Effect.andThen(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope), holding))
       return ProcessSpawner.of({
-        spawn: (request) => Effect.flatMap(holding, (by) => start(request, join(spools, request.id), by)),
+        spawn: (request) =>
+          Effect.flatMap(ready, (by) => start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, by })),
         holding,
         hostEnvironment: variables,
         shell: () => shell,
@@ -51,15 +57,22 @@ export const layer = (folder: string): Layer.Layer<ProcessSpawner, never, Server
 const shellOf = (): string =>
   ["/bin", "/usr/bin", ...searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
 
-const start = Effect.fnUntraced(function* (request: SpawnRequest, path: string, holding: Holding) {
+/** Where a process is started: its spool, its mark, and what holds it. */
+interface Place {
+  readonly path: string
+  readonly mark: string
+  readonly by: Holding
+}
+
+const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, path }: Place) {
   const refusal = refusalOf(request)
   if (refusal !== undefined) return yield* refusal
   const launched = yield* Effect.acquireUseRelease(
     Effect.try({ try: () => openStandard(request, path), catch: (error) => spawnFailed(request, error) }),
     (standard) =>
-      holding.by === "group"
-        ? Group.launch(request, standard)
-        : Namespace.launch(request, standard, holding.enter, () => NodeSpool.start(path)),
+      by.by === "group"
+        ? Group.launch(request, mark, standard)
+        : Namespace.launch(request, mark, standard, by.enter, () => NodeSpool.start(path)),
     (standard, exit) =>
       Effect.sync(() => {
         for (const file of new Set(standard)) if (typeof file === "number") closeSync(file)

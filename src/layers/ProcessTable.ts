@@ -32,7 +32,8 @@ export const startOf = (pid: number): number | undefined => statOf(pid)?.start
 
 export const isLiving = ({ state }: Stat): boolean => state !== "Z" && state !== "X"
 
-export const hasMark = (pid: number, mark: string): boolean => contentOf(`/proc/${pid}/environ`)?.split("\0").includes(mark) ?? false
+/** Whether a variable of a process begins like this. */
+export const hasMark = (pid: number, mark: string): boolean => `\0${contentOf(`/proc/${pid}/environ`) ?? ""}`.includes(`\0${mark}`)
 
 /** A process may go, or belong to somebody else, at any moment: then there is nothing to read. */
 export const contentOf = (path: string): string | undefined => {

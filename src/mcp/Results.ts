@@ -11,7 +11,6 @@ import type { Answer } from "./ToolRow.ts"
 /** Most bytes of a result on the wire. */
 export const resultLimit = 8 * 1024 * 1024
 
-const longestEscape = 6
 const messageLimit = 600
 const detailLimit = 2_000
 const detailCount = 50
@@ -36,19 +35,27 @@ export const refused = (refusal: Refusal): CallToolResult => {
   }
 }
 
-/** Bytes an answer takes on the wire: a bound that is quick to find, and where that is too much, the exact number. */
+/** Bytes an answer takes on the wire: a bound that is quick to find, and only where that is too much, the exact number. */
 export const wireBytes = (answer: Answer): number => {
-  const bound = longestEscape * (answer.text.length + units(answer.result)) + (answer.image?.data.length ?? 0)
+  // The text says what the structured part says, so a look at it is a look at both; a short one is not worth it.
+  const perByte = answer.text.length < worthALook || control.test(answer.text) ? 6 : 2
+  const bound = perByte * (Buffer.byteLength(answer.text) + sizeOf(answer.result, Buffer.byteLength)) + (answer.image?.data.length ?? 0)
   return bound <= resultLimit ? bound : Buffer.byteLength(JSON.stringify(answered(answer)))
 }
 
+const worthALook = 10_000
+/** What JSON writes as `\u00XX`, six bytes for one; every other character takes twice its bytes at most. */
+const control = /[\x00-\x07\x0b\x0e-\x1f]/
+
 /** UTF-16 units of a value's JSON, without building it. */
-export const units = (value: unknown): number => {
-  if (typeof value === "string") return value.length + 2
+export const units = (value: unknown): number => sizeOf(value, (text) => text.length)
+
+const sizeOf = (value: unknown, ofText: (text: string) => number): number => {
+  if (typeof value === "string") return ofText(value) + 2
   if (typeof value !== "object" || value === null) return 24
-  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + units(item) + 1, 2)
+  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + sizeOf(item, ofText) + 1, 2)
   let sum = 2
-  for (const key in value) sum += key.length + 4 + units((value as Record<string, unknown>)[key])
+  for (const key in value) sum += key.length + 4 + sizeOf((value as Record<string, unknown>)[key], ofText)
   return sum
 }
 

@@ -10,6 +10,7 @@ import type { LeaseManager } from "../services/LeaseManager.ts"
 import type { Operations } from "../services/Operations.ts"
 import type { Sandbox } from "../services/Sandbox.ts"
 import type { Store } from "../services/Store.ts"
+import { isObject } from "./Rpc.ts"
 import type { ToolEntry } from "./ToolEntry.ts"
 import type { CallTool, ListedTool } from "./ToolList.ts"
 import { find, read, search } from "./tools/files.ts"
@@ -56,8 +57,8 @@ const listed = ({ set, tool, waits }: ToolEntry<ControlServices>): ListedTool =>
     ...(set === undefined ? {} : { set }),
     title: Option.getOrElse(Context.getOption(annotations, Tool.Title), () => tool.name),
     description: Tool.getDescription(tool) ?? "",
-    input: printed(tool.parametersSchema as Schema.Top),
-    output: printed(tool.successSchema as Schema.Top),
+    input: printed(tool.parametersSchema as Schema.Top, forArguments),
+    output: printed(tool.successSchema as Schema.Top, forResults),
     hints: {
       readOnlyHint: Context.get(tool.annotations, Tool.Readonly),
       destructiveHint: Context.get(tool.annotations, Tool.Destructive),
@@ -68,8 +69,27 @@ const listed = ({ set, tool, waits }: ToolEntry<ControlServices>): ListedTool =>
   }
 }
 
-/** A schema as clients get it: a closed object, without the dialect's name, which is the default one. */
-const printed = (schema: Schema.Top): Schema.JsonObject => {
+const shape = ["type", "properties", "required", "items", "enum", "anyOf", "$ref", "$defs"]
+/** What a model can use of the schema of arguments. Lengths and patterns are told when they are not kept to. */
+const forArguments = new Set([...shape, "description", "minimum", "maximum", "additionalProperties"])
+/** A result's schema is told by its shape alone, open for fields of later versions. The rest would cost tokens for nothing. */
+const forResults = new Set(shape)
+
+const printed = (schema: Schema.Top, keep: ReadonlySet<string>): Schema.JsonObject => {
   const { definitions, schema: json } = Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
-  return { ...json, ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}) } as Schema.JsonObject
+  const whole = { ...json, ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}) }
+  return reduced(whole as Schema.JsonObject, keep)
+}
+
+/** A JSON Schema with these keywords only; names of properties are no keywords. */
+const reduced = (schema: Schema.JsonObject, keep: ReadonlySet<string>): Schema.JsonObject => {
+  const inside = (value: Schema.Json): Schema.Json =>
+    Array.isArray(value) ? value.map(inside) : isObject(value) ? reduced(value as Schema.JsonObject, keep) : value
+  const byName = (named: Schema.Json) =>
+    Object.fromEntries(Object.entries(named as Schema.JsonObject).map(([name, value]) => [name, inside(value)]))
+  return Object.fromEntries(
+    Object.entries(schema)
+      .filter(([key]) => keep.has(key))
+      .map(([key, value]) => [key, key === "properties" || key === "$defs" ? byName(value) : inside(value)]),
+  )
 }

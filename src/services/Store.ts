@@ -39,15 +39,10 @@ export interface Ending {
 }
 
 /** An operation as its row says. */
-export interface Recorded {
+export interface Recorded extends Beginning {
   readonly operationId: OperationId
-  readonly key: string | undefined
-  readonly caller: string
-  readonly workspaceId: string
-  readonly kind: string
-  readonly fingerprint: string
-  readonly checkOnly: boolean
   readonly state: OperationState
+  /** Epoch milliseconds, like `finishedAt`. */
   readonly createdAt: number
   readonly finishedAt: number | undefined
   readonly processId: string | undefined
@@ -184,13 +179,8 @@ const make = Effect.gen(function* () {
   const insert = Effect.fnUntraced(function* (beginning: Beginning) {
     const at = yield* Clock.currentTimeMillis
     const operation: Recorded = {
+      ...beginning,
       operationId: yield* newId(at),
-      key: beginning.key,
-      caller: beginning.caller,
-      workspaceId: beginning.workspaceId,
-      kind: beginning.kind,
-      fingerprint: beginning.fingerprint,
-      checkOnly: beginning.checkOnly,
       state: "running",
       createdAt: at,
       finishedAt: undefined,

@@ -46,8 +46,10 @@ const raw = (made: Home, args: ReadonlyArray<string> = ["mcp", made.workspace]) 
   }
   const call = (id: number, name: string, args: object) =>
     send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } })
+  /** The structured part of a call's answer. */
+  const result = async (id: number) => (await answer(id)).result?.["structuredContent"] as Record<string, string>
   const ended = once(child, "exit") as Promise<[number | null, string | null]>
-  return { child, lines, send, answer, call, ended }
+  return { child, lines, send, answer, call, result, ended }
 }
 
 describe("the command line", () => {
@@ -92,9 +94,9 @@ describe("the command line", () => {
 describe("codespace mcp", () => {
   it("ends with 0 within 5 s of the end of its input, and leaves no process behind", async () => {
     const made = home()
-    const { answer, call, child, ended } = raw(made)
+    const { call, child, ended, result } = raw(made)
     call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & sleep 300", yield_ms: 500 })
-    await answer(1)
+    await result(1)
     expect(commandsIn(made.workspace)).toEqual(expect.arrayContaining(["sleep 300", "sleep 300"]))
     const closed = Date.now()
     child.stdin.end()
@@ -107,7 +109,7 @@ describe("codespace mcp", () => {
     const made = home()
     const first = raw(made)
     first.call(1, "exec_command", { ...app, command: ["sleep", "300"], yield_ms: 100 })
-    const id = ((await first.answer(1)).result?.["structuredContent"] as { readonly operation_id: string }).operation_id
+    const { operation_id: id } = await first.result(1)
     first.child.kill("SIGTERM")
     first.child.kill("SIGTERM")
     expect(await first.ended).toEqual([0, null])
@@ -121,7 +123,7 @@ describe("codespace mcp", () => {
     const made = home()
     const first = raw(made)
     first.call(1, "exec_command", { ...app, script: "exec sleep 300", yield_ms: 500, operation_key: "k" })
-    const { operation_id } = (await first.answer(1)).result?.["structuredContent"] as Record<string, string>
+    const { operation_id } = await first.result(1)
     first.child.kill("SIGKILL")
     await first.ended
     const second = await connect("v2-2025", { stdio: made })
@@ -151,12 +153,12 @@ describe("codespace mcp", () => {
 
   it("serves each of several workspaces from its own folder", async () => {
     const made = home({ "a.txt": "first\n", "../two/a.txt": "second\n" })
-    const { answer, call, child, ended } = raw(made, ["mcp", made.workspace, join(made.home, "two")])
+    const { answer, call, child, ended, result } = raw(made, ["mcp", made.workspace, join(made.home, "two")])
     call(1, "write", { workspace_id: "two", path: "a.txt", content: "changed\n" })
     await answer(1)
     call(2, "read", { ...app, path: "a.txt" })
     call(3, "read", { workspace_id: "two", path: "a.txt" })
-    const texts = [await answer(2), await answer(3)].map(({ result }) => (result?.["structuredContent"] as { readonly text: string }).text)
+    const texts = [(await result(2))["text"], (await result(3))["text"]]
     child.stdin.end()
     await ended
     expect(texts).toEqual(["first\n", "changed\n"])
