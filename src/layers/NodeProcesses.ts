@@ -6,7 +6,8 @@
 import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Exit, Layer, Scope } from "effect"
-import type { Stdin } from "../schema/Process.ts"
+import { StorageFull } from "../schema/Operation.ts"
+import type { SpawnFailed, Stdin } from "../schema/Process.ts"
 import { type Child, InputClosed, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
 import { type Holding, Sandbox } from "../services/Sandbox.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
@@ -68,7 +69,7 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, pa
   const refusal = refusalOf(request)
   if (refusal !== undefined) return yield* refusal
   const launched = yield* Effect.acquireUseRelease(
-    Effect.try({ try: () => openStandard(request, path), catch: (error) => spawnFailed(request, error) }),
+    Effect.try({ try: () => openStandard(request, path), catch: (error) => storageProblem(request, error) }),
     (standard) =>
       by.by === "group"
         ? Group.launch(request, mark, standard)
@@ -76,23 +77,39 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, pa
     (standard, exit) =>
       Effect.sync(() => {
         for (const file of new Set(standard)) if (typeof file === "number") closeSync(file)
-        if (Exit.isFailure(exit)) rmSync(path, { force: true })
+        if (Exit.isFailure(exit)) removeAll(path)
       }),
   )
   Leftovers.note(path, launched.pid)
   // Errors of stdin are answered to whoever writes; one between writes is no news.
   launched.stdin?.on("error", () => {})
-  return childOf(launched, path)
+  return childOf(launched, path, request.split)
 })
 
-/** Both streams into one spool, so that their order is kept. */
+const errorsOf = (path: string): string => `${path}.err`
+const removeAll = (path: string): void => {
+  for (const file of [path, errorsOf(path), `${path}.in`]) rmSync(file, { force: true })
+}
+
+const storageProblem = (request: SpawnRequest, error: unknown): StorageFull | SpawnFailed =>
+  ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "")
+    ? new StorageFull({ where: "the server's state folder" })
+    : spawnFailed(request, error)
+
+/** Both streams into one spool, so that their order is kept; or each into its own. */
 const openStandard = (request: SpawnRequest, path: string): Standard => {
-  const input = inputOf(request.stdin, `${path}.in`)
+  const opened: Array<number> = []
+  const kept = <A extends number | string>(file: A): A => {
+    if (typeof file === "number") opened.push(file)
+    return file
+  }
   try {
-    const output = NodeSpool.create(path)
-    return [input, output, output]
+    const input = kept(inputOf(request.stdin, `${path}.in`))
+    const output = kept(NodeSpool.create(path))
+    return [input, output, request.split ? kept(NodeSpool.create(errorsOf(path))) : output]
   } catch (error) {
-    if (typeof input === "number") closeSync(input)
+    for (const file of opened) closeSync(file)
+    removeAll(path)
     throw error
   }
 }
@@ -106,9 +123,10 @@ const inputOf = (stdin: Stdin, path: string): number | "ignore" | "pipe" => {
   return file
 }
 
-const childOf = ({ isDeaf, stdin, ...launched }: Launched, path: string): Child => ({
+const childOf = ({ isDeaf, stdin, ...launched }: Launched, path: string, split: boolean): Child => ({
   ...launched,
   spool: withNote(path),
+  errors: split ? NodeSpool.open(errorsOf(path)) : undefined,
   write: (bytes) =>
     Effect.callback((resume) => {
       if (stdin === null || !stdin.writable || isDeaf()) return resume(Effect.fail(new InputClosed()))

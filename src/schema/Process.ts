@@ -21,7 +21,20 @@ export type Access = typeof Access.Type
 export const Signal = Schema.Literals(["SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT"])
 export type Signal = typeof Signal.Type
 
-/** The facts about a process and a page of its output; `cursor` is the byte offset after that page. */
+/** A page of what a process wrote; `cursor` is the byte offset after it. */
+const StreamFacts = Schema.Struct({
+  output: Schema.String,
+  cursor: Schema.String.annotate({ description: "Pass it to read_process for what follows" }),
+  total_bytes: Count.annotate({ description: "Bytes written so far" }),
+  omitted_bytes: Count.annotate({ description: "Bytes that this page leaves out" }),
+  omitted_cursor: Schema.optionalKey(Schema.String.annotate({ description: "Pass it to read_process for what was left out" })),
+  dropped_bytes: Schema.optionalKey(
+    Count.annotate({ description: "Bytes that are gone, since the profile's limit was reached: beginning and end are kept" }),
+  ),
+})
+export type StreamFacts = typeof StreamFacts.Type
+
+/** The facts about a process and a page of its output. */
 export const ProcessFacts = Schema.Struct({
   process_id: ProcessId,
   state: ProcessState,
@@ -29,11 +42,9 @@ export const ProcessFacts = Schema.Struct({
   signal: Schema.optionalKey(Schema.String),
   ended_by: Schema.optionalKey(EndedBy),
   duration_ms: Count,
-  output: Schema.String.annotate({ description: "stdout and stderr in the order of writing" }),
-  cursor: Schema.String.annotate({ description: "Pass it to read_process for what follows" }),
-  total_bytes: Count.annotate({ description: "Bytes written so far" }),
-  omitted_bytes: Count.annotate({ description: "Bytes between head and tail that this result leaves out" }),
-  omitted_cursor: Schema.optionalKey(Schema.String.annotate({ description: "Pass it to read_process for what was left out" })),
+  ...StreamFacts.fields,
+  output: Schema.String.annotate({ description: "stdout and stderr in the order of writing, or stdout alone when they are split" }),
+  stderr: Schema.optionalKey(StreamFacts.annotate({ description: "Of a split process" })),
   eof: Schema.Boolean.annotate({ description: "The process has ended and all its output is behind the cursor" }),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
@@ -81,6 +92,11 @@ const outputBytes = Schema.Int.check(Schema.isBetween({ minimum: 16, maximum: 20
   .annotate({ description: "Output to return at most, in bytes; default 30000" })
   .pipe(otherwise(defaultOutputBytes))
 
+const cleanFlag = Schema.Boolean.annotate({
+  description:
+    "Show lines as they stand after carriage returns, without control codes; raw output stays readable. Default false, true for a tty",
+})
+
 /** Exactly one of `command` and `script` is given; the handler checks it. */
 export const ExecArguments = Schema.Struct({
   command: Schema.optionalKey(
@@ -108,6 +124,10 @@ export const ExecArguments = Schema.Struct({
     otherwise(10_000),
   ),
   max_output_bytes: outputBytes,
+  split: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "Keep stderr apart from stdout; the order between them is lost. Default false" }),
+  ),
+  clean: Schema.optionalKey(cleanFlag),
 })
 export type ExecArguments = typeof ExecArguments.Type
 
@@ -135,6 +155,10 @@ export const ReadProcessArguments = Schema.Struct({
     }),
   ),
   max_bytes: outputBytes,
+  stream: Schema.optionalKey(
+    Schema.Literals(["stdout", "stderr"]).annotate({ description: "Of a split process: which one. Default stdout" }),
+  ),
+  clean: Schema.optionalKey(cleanFlag),
 })
 export type ReadProcessArguments = typeof ReadProcessArguments.Type
 

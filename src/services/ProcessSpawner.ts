@@ -3,6 +3,7 @@
  * descends from it. When a process ends, for which reason, and what is shown of it is decided above (ProcessSupervisor).
  */
 import { Context, type Effect, Schema } from "effect"
+import type { StorageFull } from "../schema/Operation.ts"
 import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin } from "../schema/Process.ts"
 import type { Variables } from "./ChildEnvironment.ts"
 import type { Holding } from "./Sandbox.ts"
@@ -19,6 +20,8 @@ export interface SpawnRequest {
   /** The whole environment; nothing is added but the mark. */
   readonly env: Variables
   readonly stdin: Stdin
+  /** Keep the streams apart, in two spools, instead of in one in the order of writing. */
+  readonly split: boolean
 }
 
 /** How a main process ended: with a code, or by a signal. */
@@ -30,9 +33,19 @@ export interface Descendant {
   readonly start: string
 }
 
-/** Everything a process wrote, both streams in the order of writing. Offsets and lengths are bytes. */
+/** Bytes of a spool from `from` on and before `to`; none when they are equal. */
+export interface Gap {
+  readonly from: number
+  readonly to: number
+}
+
+/** What a process wrote, in the order of writing. Offsets and lengths are bytes, and keep their meaning for ever. */
 export interface Spool {
   readonly size: Effect.Effect<number>
+  /** What was given back; reading there makes no sense. */
+  readonly gap: () => Gap
+  /** Gives back what lies before `to`, from the gap on, or from `from` on when there is none. False where the disk cannot, and then nothing is lost. */
+  readonly giveBack: (from: number, to: number) => Effect.Effect<boolean>
   /** Fewer bytes than asked at the end, none behind it. */
   readonly read: (offset: number, length: number) => Effect.Effect<Uint8Array>
   /** Completes when there is more than `size` bytes. */
@@ -49,7 +62,9 @@ export interface Child {
   readonly hasExited: () => boolean
   /** Lets go of what keeps the tree together once the main process is gone; completes when nothing of it is left. */
   readonly closed: Effect.Effect<void>
+  /** Both streams, or stdout alone when they are split. */
   readonly spool: Spool
+  readonly errors: Spool | undefined
   /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed>
   /** Bytes written here that the pipe has not taken yet. */
@@ -68,7 +83,7 @@ export class ProcessSpawner extends Context.Service<
   ProcessSpawner,
   {
     /** Starts a program in a session of its own. A failure leaves nothing behind. */
-    readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed>
+    readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | StorageFull>
     /** What keeps a tree together on this machine. */
     readonly holding: Effect.Effect<Holding>
     /** The variables this server was started with. */

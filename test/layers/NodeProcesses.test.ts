@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
@@ -56,6 +57,29 @@ describe("NodeProcesses", () => {
     }),
   )
 
+  it.live("says that the disk is full when there is no room for a spool", ({ skip }) =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k,nr_inodes=6", "none", folder])
+      if (mounted.status !== 0) return skip("this user may not mount a small file system")
+      yield* Effect.addFinalizer(() => Effect.sync(() => spawnSync("umount", ["--lazy", folder])))
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const used = readdirSync(folder).map((name) => join(folder, name))
+        yield* supervisor.ended(yield* supervisor.start(requestOf(["true"])))
+        for (let index = 0; index < 6; index++)
+          yield* Effect.sync(() => writeFileSync(join(used[0]!, `more-${index}`), "")).pipe(Effect.ignoreCause)
+        assert.deepInclude(yield* Effect.flip(supervisor.start(requestOf(["true"]))), { _tag: "STORAGE_FULL" })
+        const refusal = yield* Effect.flip(supervisor.start(requestOf(["cat"], { stdin: { text: "x".repeat(100_000) } })))
+        assert.deepInclude(refusal, { _tag: "STORAGE_FULL" })
+        assert.deepStrictEqual(
+          readdirSync(used[0]!).filter((name) => name.endsWith(".in")),
+          [],
+        )
+      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))))
+    }),
+  )
+
   it.live("tells that a spool has grown, to each who waits", () =>
     Effect.gen(function* () {
       const folder = yield* temporaryFolder
@@ -66,6 +90,7 @@ describe("NodeProcesses", () => {
         cwd: { path: folder, shown: "." },
         env: { PATH: process.env["PATH"] ?? "" },
         stdin: "closed",
+        split: false,
       })
       yield* Effect.all([child.spool.grown(0), child.spool.grown(2)], { concurrency: 2 }).pipe(Effect.timeout(5000))
       assert.strictEqual(new TextDecoder().decode(yield* child.spool.read(1, 100)), "bc")

@@ -44,10 +44,13 @@ const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): strin
     "total_bytes",
     "omitted_bytes",
     "omitted_cursor",
+    "dropped_bytes",
     "eof",
     "notes",
   ])
-  return `${shown}\n\n${facts.output}`
+  if (facts.stderr === undefined) return `${shown}\n\n${facts.output}`
+  const { output: errors, ...stderr } = facts.stderr
+  return `${shown}\nstderr: ${factsOf({ stderr }, ["stderr"]).slice("stderr: ".length)}\n\n${facts.output}\n\nstderr:\n${errors}`
 }
 
 export const execCommand = workspaceTool({
@@ -76,13 +79,13 @@ export const execCommand = workspaceTool({
       const facts = yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(supervisor.start(request), (id) =>
           // Nobody has the id yet: a process whose call is cancelled here could never be found again.
-          Effect.onInterrupt(restore(supervisor.awaitEnd(id, input.yield_ms, input.max_output_bytes)), () =>
+          Effect.onInterrupt(restore(supervisor.awaitEnd(id, input.yield_ms, input.max_output_bytes, input.clean)), () =>
             Effect.ignore(supervisor.terminate(id, CANCEL_GRACE)),
           ),
         ),
       )
       if (facts.state !== "running") return { result: confined(facts) }
-      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes)), confined)
+      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes, input.clean)), confined)
       return { result: confined(facts), ending }
     })
   }),
@@ -122,6 +125,7 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
       env: { ...allowed, ...script?.env },
       stdin: stdinOf(input.stdin),
       access: input.access,
+      ...(input.split === undefined ? {} : { split: input.split }),
       ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
       ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
       limits: workspace.profile.limits,
