@@ -6,29 +6,37 @@ import { spawn } from "node:child_process"
 import { Deferred, Effect } from "effect"
 import type { SpawnFailed } from "../schema/Process.ts"
 import type { Exit, SpawnRequest } from "../services/ProcessSpawner.ts"
-import { bySignal, type Launched, optionsOf, type Standard, spawnFailed } from "./Launch.ts"
+import { bySignal, closeAbove, type Launched, optionsOf, type Streams, spawnFailed, takeTerminal } from "./Launch.ts"
 import { send, sendTo, startOf } from "./ProcessTable.ts"
 import { descendantsOf, MARK, type Root } from "./ProcessTree.ts"
 
-export const launch = (request: SpawnRequest, mark: string, stdio: Standard): Effect.Effect<Launched, SpawnFailed> =>
+export const launch = (request: SpawnRequest, mark: string, streams: Streams): Effect.Effect<Launched, SpawnFailed> =>
   Effect.callback((resume) => {
     const fail = (error: unknown) => resume(Effect.fail(spawnFailed(request, error)))
     try {
-      const [command = "", ...args] = request.argv
-      const child = spawn(command, args, optionsOf(request, mark, stdio))
+      const [command = "", ...args] = argvOf(request, streams)
+      const child = spawn(command, args, optionsOf(request, mark, streams.standard))
       // Without a number it was not started; the reason follows as an event.
       if (child.pid === undefined) return void child.once("error", fail)
       const exit = Deferred.makeUnsafe<Exit>()
       child.once("exit", (code, signal) =>
         Deferred.doneUnsafe(exit, Effect.succeed(code === null ? bySignal(signal ?? "SIGKILL") : { code })),
       )
-      resume(Effect.succeed({ ...treeOf(child.pid, mark, exit), stdin: child.stdin, isDeaf: () => false }))
+      resume(Effect.succeed({ ...treeOf(child.pid, mark, exit), stdin: child.stdin, isDeaf: () => false, expect: () => {} }))
     } catch (error) {
       fail(error)
     }
   })
 
-const treeOf = (pid: number, mark: string, exit: Deferred.Deferred<Exit>): Omit<Launched, "stdin" | "isDeaf"> => {
+/** Through a shell where something has to be put in order first; it becomes the program. */
+const argvOf = ({ argv }: SpawnRequest, { hasLeaks, isTerminal }: Streams): ReadonlyArray<string> => {
+  if (!isTerminal && !hasLeaks) return argv
+  const device = process.platform === "linux" ? "/proc/self/fd/0" : "/dev/fd/0"
+  const order = (isTerminal ? takeTerminal(device) : "") + (process.platform === "linux" ? closeAbove(2) : "")
+  return ["bash", "-c", `${order}exec "$@"`, "bash", ...argv]
+}
+
+const treeOf = (pid: number, mark: string, exit: Deferred.Deferred<Exit>): Omit<Launched, "stdin" | "isDeaf" | "expect"> => {
   const root: Root = { pid, start: startOf(pid), mark: `${MARK}=${mark}` }
   const startedAt = performance.now()
   const hasExited = () => Deferred.isDoneUnsafe(exit)

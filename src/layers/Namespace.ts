@@ -10,15 +10,17 @@ import type { Socket } from "node:net"
 import { Deferred, Effect } from "effect"
 import { type Signal, SpawnFailed } from "../schema/Process.ts"
 import type { Descendant, Exit, SpawnRequest } from "../services/ProcessSpawner.ts"
-import { bySignal, type Launched, optionsOf, type Standard, signalName, spawnFailed } from "./Launch.ts"
+import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalName, spawnFailed, takeTerminal } from "./Launch.ts"
 import { contentOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
 
 /**
  * The keeper, on descriptor 3 with the server: `R` it is ready and bound to the server's life, then a line from the server;
  * `S` the program's process is there; `E` with its exit status when it has ended, then again a line from the server. A
- * line that does not come because the server is gone ends it. Its own words on signals (`Killed`) go the same way.
+ * line that does not come because the server is gone ends it. Its own words on signals (`Killed`) go the same way. An interrupt
+ * from a terminal is for the program; the keeper only must not die of it.
  */
-const KEEPER = `exec 8>&2 2>&3
+const KEEPER = `trap : INT
+exec 8>&2 2>&3
 echo R >&3; read -r line <&3 || exit 99
 (echo S >&3; exec "$@" 2>&8 3>&- 8>&-)
 status=$?; exec 8>&-; echo "E $status" >&3; read -r line <&3; exit $status`
@@ -33,7 +35,7 @@ const UNTOLD = new Set(["SIGINT", "SIGPIPE"])
 export const launch = (
   request: SpawnRequest,
   mark: string,
-  stdio: Standard,
+  streams: Streams,
   enter: ReadonlyArray<string>,
   problem: () => string,
 ): Effect.Effect<Launched, SpawnFailed> =>
@@ -41,8 +43,10 @@ export const launch = (
     const fail = (error: unknown) => resume(Effect.fail(spawnFailed(request, error)))
     try {
       const [program = "", ...options] = enter
-      const keeper = ["--chdir", request.cwd.path, "--", "/bin/sh", "-c", KEEPER, "sh"]
-      const outer = spawn(program, [...options, ...keeper, ...request.argv], optionsOf(request, mark, [...stdio, "pipe"]))
+      const order = (streams.isTerminal ? takeTerminal("/proc/self/fd/0") : "") + (streams.hasLeaks ? closeAbove(3) : "")
+      // Only bash can close a descriptor above 9; the plain shell is faster.
+      const keeper = ["--chdir", request.cwd.path, "--", streams.hasLeaks ? "/bin/bash" : "/bin/sh", "-c", order + KEEPER, "sh"]
+      const outer = spawn(program, [...options, ...keeper, ...request.argv], optionsOf(request, mark, [...streams.standard, "pipe"]))
       if (outer.pid === undefined) return void outer.once("error", fail)
       const limit = setTimeout(() => outer.kill("SIGKILL"), START_LIMIT)
       const cell = makeCell(outer, outer.pid)
@@ -136,6 +140,7 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     descendants: Effect.sync(() => others(members())),
     signalTree: (signal) => Effect.sync(() => signalTree(signal)),
     stdin: outer.stdin,
+    expect: (signal) => void sent.add(signal),
     isDeaf: () => keeper !== undefined && !members().some((stat) => hasInput(stat.pid, inputOf(keeper!.pid))),
   })
 

@@ -97,6 +97,10 @@ const cleanFlag = Schema.Boolean.annotate({
     "Show lines as they stand after carriage returns, without control codes; raw output stays readable. Default false, true for a tty",
 })
 
+const side = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))
+export const TerminalSize = Schema.Struct({ rows: side, cols: side })
+export type TerminalSize = typeof TerminalSize.Type
+
 /** Exactly one of `command` and `script` is given; the handler checks it. */
 export const ExecArguments = Schema.Struct({
   command: Schema.optionalKey(
@@ -124,6 +128,9 @@ export const ExecArguments = Schema.Struct({
     otherwise(10_000),
   ),
   max_output_bytes: outputBytes,
+  tty: Schema.optionalKey(
+    TerminalSize.annotate({ description: "Run in a terminal of this size; it takes input with write_stdin, whatever stdin says" }),
+  ),
   split: Schema.optionalKey(
     Schema.Boolean.annotate({ description: "Keep stderr apart from stdout; the order between them is lost. Default false" }),
   ),
@@ -137,9 +144,12 @@ export const stdinOf = (asked: string): Stdin => (asked === "closed" || asked ==
 
 export const WriteStdinArguments = Schema.Struct({
   process_id: ProcessId,
-  data: Schema.optionalKey(text("Text to write, newline included", LONGEST_INPUT)),
-  close: Schema.optionalKey(Schema.Boolean.annotate({ description: "Close stdin after data; the program reads end of file" })),
+  data: Schema.optionalKey(text("Text to write, newline included; in a terminal also keys, such as \\u0003 for Ctrl-C", LONGEST_INPUT)),
+  close: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "Close stdin after data (in a terminal: Ctrl-D); the program reads end of file" }),
+  ),
   signal: Schema.optionalKey(Signal.annotate({ description: "Signal for the process and its group, sent after data; SIGINT interrupts" })),
+  resize: Schema.optionalKey(TerminalSize.annotate({ description: "New size of its terminal, set before data" })),
   yield_ms: milliseconds("How long to wait for output; returns when some arrives. Default 1000", 0, LONGEST_WAIT).pipe(otherwise(1000)),
   cursor: Schema.optionalKey(cursor.annotate({ description: "Return output from this cursor on; default is what comes after the write" })),
 })
@@ -189,6 +199,13 @@ export class CwdInvalid extends Schema.TaggedError<CwdInvalid>()("CWD_INVALID", 
   readonly retry = "change_request"
   override get message() {
     return `cannot run in "${this.cwd}": ${this.cause}. Give a folder inside the workspace.`
+  }
+}
+
+export class TerminalUnavailable extends Schema.TaggedError<TerminalUnavailable>()("TERMINAL_UNAVAILABLE", { cause: Schema.String }) {
+  readonly retry = "never"
+  override get message() {
+    return `there are no terminals here: ${this.cause}. The operator can install it (npm install node-pty@npm:@lydell/node-pty@1.1.0 beside the server). Run it without tty.`
   }
 }
 

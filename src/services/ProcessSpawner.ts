@@ -4,7 +4,8 @@
  */
 import { Context, type Effect, Schema } from "effect"
 import type { StorageFull } from "../schema/Operation.ts"
-import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin } from "../schema/Process.ts"
+import type { LimitExceeded } from "../schema/Policy.ts"
+import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin, TerminalSize, TerminalUnavailable } from "../schema/Process.ts"
 import type { Variables } from "./ChildEnvironment.ts"
 import type { Holding } from "./Sandbox.ts"
 
@@ -22,6 +23,8 @@ export interface SpawnRequest {
   readonly stdin: Stdin
   /** Keep the streams apart, in two spools, instead of in one in the order of writing. */
   readonly split: boolean
+  /** Run in a terminal of this size, which is stdin, stdout and stderr. */
+  readonly tty?: TerminalSize
 }
 
 /** How a main process ended: with a code, or by a signal. */
@@ -66,11 +69,13 @@ export interface Child {
   readonly spool: Spool
   readonly errors: Spool | undefined
   /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
-  readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed>
+  readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed | LimitExceeded>
   /** Bytes written here that the pipe has not taken yet. */
   readonly pendingInput: () => number
-  /** Closes stdin behind what was written. */
+  /** Closes stdin behind what was written; a terminal stays open and only says end of file. */
   readonly closeInput: Effect.Effect<void>
+  /** Of a terminal. */
+  readonly resize: ((size: TerminalSize) => Effect.Effect<void>) | undefined
   /** Signals the main process and its group; nothing once the main process is gone. */
   readonly signal: (signal: Signal) => Effect.Effect<void>
   /** What lives and descends from the main process, itself not counted, also when that is gone. */
@@ -83,7 +88,9 @@ export class ProcessSpawner extends Context.Service<
   ProcessSpawner,
   {
     /** Starts a program in a session of its own. A failure leaves nothing behind. */
-    readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | StorageFull>
+    readonly spawn: (
+      request: SpawnRequest,
+    ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
     /** What keeps a tree together on this machine. */
     readonly holding: Effect.Effect<Holding>
     /** The variables this server was started with. */

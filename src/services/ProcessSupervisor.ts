@@ -20,9 +20,11 @@ import {
   SpawnFailed,
   type Stdin,
   StdinClosed,
+  type TerminalSize,
+  type TerminalUnavailable,
 } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { allowedEnvironment, baseEnvironment, type Variables } from "./ChildEnvironment.ts"
+import { allowedEnvironment, baseEnvironment, terminalEnvironment, type Variables } from "./ChildEnvironment.ts"
 import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, spoolsOf, supervise } from "./ManagedProcess.ts"
 import { offsetOf } from "./OutputPage.ts"
 import type { View } from "./OutputView.ts"
@@ -56,6 +58,7 @@ export interface StartRequest {
   readonly env: Variables
   readonly stdin: Stdin
   readonly split?: boolean
+  readonly tty?: TerminalSize
   readonly access: Access
   readonly timeoutMs?: number
   readonly idleTimeoutMs?: number
@@ -76,6 +79,7 @@ export interface WriteRequest {
   readonly data?: string
   readonly close?: boolean
   readonly signal?: Signal
+  readonly resize?: TerminalSize
   readonly waitMs: number
   readonly cursor?: string
   readonly maxBytes: number
@@ -93,7 +97,7 @@ export class ProcessSupervisor extends Context.Service<
     /** Starts a process. A refusal leaves nothing running. */
     readonly start: (
       request: StartRequest,
-    ) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | StorageFull | LimitExceeded>
+    ) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull | LimitExceeded>
     /**
      * Output after a cursor. Waits up to `waitMs` for the text `until`; without one, for new output; in either case not
      * longer than until the process has ended. Unread output is given at once.
@@ -171,15 +175,17 @@ const make = Effect.gen(function* () {
     const refusal = refusalOf(request, live().filter(({ workspaceId }) => workspaceId === request.workspaceId).length, isClosing)
     if (refusal !== undefined) return yield* refusal
     const id = yield* newId
-    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...request.env }
+    const { split = false, stdin, tty } = request
+    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
     const startedAt = yield* now
     const child = yield* spawner.spawn({
       id,
       argv: request.argv,
       cwd: request.cwd,
       env,
-      stdin: request.stdin,
-      split: request.split ?? false,
+      stdin,
+      split,
+      ...(tty === undefined ? {} : { tty }),
     })
     const process: ManagedProcess = {
       id,
@@ -192,17 +198,19 @@ const make = Effect.gen(function* () {
       timeoutMs: request.timeoutMs ?? request.limits.timeout_ms,
       idleTimeoutMs: request.idleTimeoutMs ?? Number.POSITIVE_INFINITY,
       quota: () => shareOf(request.workspaceId, request.limits.spool_bytes),
-      tty: false,
+      tty: tty !== undefined,
       readableTo: Number.POSITIVE_INFINITY,
       child,
       ended: Deferred.makeUnsafe(),
       signals: new Set(),
       endedWith: new Set(),
-      stdinIsOpen: request.stdin === "open",
+      stdinIsOpen: stdin === "open" || tty !== undefined,
       ending: undefined,
       wish: undefined,
     }
     processes.set(id, process)
+    // A terminal has no input of its own that could be given before.
+    if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
     run(
       Effect.andThen(
         supervise(process),
@@ -244,9 +252,11 @@ const make = Effect.gen(function* () {
     const { spool } = process.child
     const offset = request.cursor === undefined ? yield* readable(process, spool) : yield* decodeCursor(request.cursor)
     const writtenAt = yield* now
+    if (request.resize !== undefined) yield* resize(process, request.resize)
+    if (process.tty && request.data?.includes(INTERRUPT_KEY)) process.signals.add("SIGINT")
     if (request.data !== undefined && request.data !== "") yield* feed(process, encoder.encode(request.data), request.waitMs)
     if (request.close === true) {
-      process.stdinIsOpen = false
+      process.stdinIsOpen = process.tty
       yield* process.child.closeInput
     }
     if (request.signal !== undefined) {
@@ -289,6 +299,13 @@ const make = Effect.gen(function* () {
 })
 
 const encoder = new TextEncoder()
+
+/** Ctrl-C. */
+const INTERRUPT_KEY = "\u0003"
+
+const resize = (process: ManagedProcess, size: TerminalSize): Effect.Effect<void, InvalidArguments> =>
+  process.child.resize?.(size) ??
+  Effect.fail(new InvalidArguments({ problems: ["resize: the process has no terminal; start it with tty"] }))
 
 const spoolFor = (process: ManagedProcess, stream: "stdout" | "stderr" | undefined) => {
   const { errors, spool } = process.child

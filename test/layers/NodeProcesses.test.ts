@@ -1,12 +1,15 @@
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { Effect, Exit, Layer, Result, Scope } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
+import * as NodePty from "../../src/layers/NodePty.ts"
+import { TerminalUnavailable } from "../../src/schema/Process.ts"
 import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { processContract } from "../contract/process.ts"
+import { terminalContract } from "../contract/terminal.ts"
 import { holding, layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
 
 const groups = Bubblewrap.layerGroups("a test asks for it")
@@ -16,7 +19,34 @@ describe.skipIf(holding.by === "group")("NodeProcesses, in namespaces", () => pr
 
 describe("NodeProcesses, in groups", () => processContract(layerSupervisor(groups), "group"))
 
+const openable = await Effect.runPromise(Effect.result(NodePty.open({ rows: 24, cols: 80 })))
+if (Result.isFailure(openable)) console.warn(`NodeProcesses.test.ts tests no terminals: ${openable.failure.message}`)
+else {
+  closeSync(openable.success.far)
+  openable.success.destroy()
+}
+
+describe.skipIf(Result.isFailure(openable) || holding.by === "group")("NodeProcesses, in terminals in namespaces", () =>
+  terminalContract(layerSupervisor()),
+)
+
+describe.skipIf(Result.isFailure(openable))("NodeProcesses, in terminals in groups", () => terminalContract(layerSupervisor(groups)))
+
 describe("NodeProcesses", () => {
+  it.live("without the package for terminals refuses one, says what to do, and runs everything else", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const none = () => Effect.fail(new TerminalUnavailable({ cause: "the package node-pty cannot be loaded (MODULE_NOT_FOUND)" }))
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const refusal = yield* Effect.flip(supervisor.start(requestOf(["true"], { tty: { rows: 24, cols: 80 } })))
+        assert.deepInclude(refusal, { _tag: "TERMINAL_UNAVAILABLE" })
+        assert.match(refusal.message, /npm install node-pty/u)
+        assert.deepInclude(yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "hi"]))), { exit_code: 0, output: "hi\n" })
+      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layer, none)))))
+    }),
+  )
+
   it.live("keeps spools to this user, and removes them with itself", () =>
     Effect.gen(function* () {
       const folder = join(yield* temporaryFolder, "spools")

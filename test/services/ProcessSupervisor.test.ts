@@ -42,6 +42,7 @@ class Puppet {
     write: () => Effect.void,
     pendingInput: () => 0,
     closeInput: Effect.void,
+    resize: undefined,
     signal: (signal) => Effect.sync(() => void this.signals.push(signal)),
     descendants: Effect.sync(() => this.left),
     signalTree: (signal) =>

@@ -126,6 +126,7 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
       stdin: stdinOf(input.stdin),
       access: input.access,
       ...(input.split === undefined ? {} : { split: input.split }),
+      ...(input.tty === undefined ? {} : { tty: input.tty }),
       ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
       ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
       limits: workspace.profile.limits,
