@@ -2,13 +2,13 @@
  * Nothing survives: a tree that does all it can to stay, against every way to end it, through the built program. Run as
  * this user and, where this user may become another, as an ordinary one.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
-import { once } from "node:events"
+import { spawnSync } from "node:child_process"
 import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterEach, describe, expect, it } from "vitest"
 import { holding } from "../support/Processes.ts"
 import { type Home, main, makeHome } from "../support/Program.ts"
+import { startServer } from "../support/RawServer.ts"
 import { commandsIn, livingIn } from "../support/Survivors.ts"
 import { until } from "../support/Until.ts"
 
@@ -62,36 +62,12 @@ afterEach(() => {
   for (const made of homes.splice(0)) made.remove()
 })
 
-/** A server of its own, with as much of the protocol as these tests need. */
+/** A server of its own, warm. */
 const start = async (who: Who, made: Home) => {
-  const argv = [...who.as, process.execPath, main, "mcp", "--config", join(made.home, "config.json")]
-  const child: ChildProcess = spawn(argv[0]!, argv.slice(1), { env: made.env, stdio: ["pipe", "pipe", "ignore"] })
-  const answers = new Map<number, Record<string, unknown>>()
-  let rest = ""
-  child.stdout!.on("data", (chunk) => {
-    const lines = (rest + String(chunk)).split("\n")
-    rest = lines.pop() ?? ""
-    for (const line of lines) {
-      const { id, result } = JSON.parse(line) as { readonly id?: number; readonly result?: Record<string, Record<string, unknown>> }
-      if (id !== undefined) answers.set(id, result?.["structuredContent"] ?? {})
-    }
-  })
-  child.stdin!.on("error", () => {})
-  let last = 0
-  const send = (name: string, args: object): number => {
-    last += 1
-    const params = { name, arguments: { workspace_id: "app", ...args } }
-    child.stdin!.write(`${JSON.stringify({ jsonrpc: "2.0", id: last, method: "tools/call", params })}\n`)
-    return last
-  }
-  const call = (name: string, args: object) => {
-    const id = send(name, args)
-    return until(() => answers.get(id), 20_000)
-  }
-  const ended = once(child, "exit")
+  const server = startServer(made, ["--config", join(made.home, "config.json")], who.as)
   const hostile = (more: object = {}) => ({ command: ["bash", "./hostile.sh"], access: "shared", yield_ms: 0, ...more })
-  expect(await call("exec_command", { command: ["true"] })).toMatchObject({ exit_code: 0 })
-  return { child, send, call, ended, hostile }
+  expect(await server.call("exec_command", { command: ["true"] })).toMatchObject({ exit_code: 0 })
+  return { ...server, hostile }
 }
 
 /** Waits a moment for the kernel, then says what still lives. */
@@ -114,14 +90,14 @@ const suite = (who: Who, rounds: number) => {
       server.call("exec_command", server.hostile({ timeout_ms: 2500 })),
     ])
     await hasSettledIn(made)
-    expect(await server.call("terminate_process", { process_id, grace_ms: 100, workspace_id: undefined })).toMatchObject({
+    expect(await server.call("terminate_process", { process_id, grace_ms: 100 })).toMatchObject({
       state: "terminated",
       signal: "SIGKILL",
     })
-    await until(async () => (await server.call("read_process", { process_id: timed, workspace_id: undefined }))["state"] === "timed_out")
+    await until(async () => (await server.call("read_process", { process_id: timed }))["state"] === "timed_out")
     // The server itself does not run in the workspace.
     expect(livingIn(made.workspace).map((pid) => pid)).toEqual([])
-    server.child.stdin!.end()
+    server.child.stdin.end()
     await server.ended
     expect(await survivors(made)).toEqual([])
   })
@@ -162,7 +138,7 @@ const suite = (who: Who, rounds: number) => {
     ])
       expect(await server.call("exec_command", { script })).toHaveProperty("ended_by")
     expect(await server.call("exec_command", { command: ["echo", "here"] })).toMatchObject({ exit_code: 0, output: "here\n" })
-    server.child.stdin!.end()
+    server.child.stdin.end()
     expect(await server.ended).toEqual([0, null])
     expect(await survivors(made)).toEqual([])
   })
