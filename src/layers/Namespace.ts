@@ -15,15 +15,18 @@ import { contentOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.t
 
 /**
  * The keeper, on descriptor 3 with the server: `R` it is ready and bound to the server's life, then a line from the server;
- * `S` the program's process is there; `E` with its exit status when it has ended, then again a line from the server. A
- * line that does not come because the server is gone ends it. Its own words on signals (`Killed`) go the same way. An interrupt
- * from a terminal is for the program; the keeper only must not die of it.
+ * `S` the program's process is there; when that has ended its exit status, with `A` when the keeper is alone now and goes
+ * at once, with `E` when others are left, and then again a line from the server. A line that does not come because the
+ * server is gone ends it. Its own words on signals (`Killed`) go the same way. An interrupt from a terminal is for the
+ * program; the keeper only must not die of it.
  */
 const KEEPER = `trap : INT
 exec 8>&2 2>&3
 echo R >&3; read -r line <&3 || exit 99
 (echo S >&3; exec "$@" 2>&8 3>&- 8>&-)
-status=$?; exec 8>&-; echo "E $status" >&3; read -r line <&3; exit $status`
+status=$?; exec 8>&-; left=; read -r left </proc/1/task/1/children
+if [ -z "$left" ]; then echo "A $status" >&3; exit $status; fi
+echo "E $status" >&3; read -r line <&3; exit $status`
 
 /** Milliseconds a namespace may take to come up. */
 const START_LIMIT = 10_000
@@ -75,6 +78,7 @@ const makeCell = (outer: ChildProcess, pid: number) => {
   let words = ""
   let rest = ""
   let isKilled = false
+  let isAlone = false
   let started = (_: Launched | undefined, _words: string): void => {}
 
   const hasExited = () => Deferred.isDoneUnsafe(exit)
@@ -84,8 +88,10 @@ const makeCell = (outer: ChildProcess, pid: number) => {
       keeper = childrenOf(pid).map(statOf)[0]
       line.write("G\n")
     } else if (text === "S") started(launched(), words)
-    else if (/^E \d+$/u.test(text)) end(exitOf(Number(text.slice(2)), words !== "", sent))
-    else words += `${text}\n`
+    else if (/^[AE] \d+$/u.test(text)) {
+      isAlone = text.startsWith("A")
+      end(exitOf(Number(text.slice(2)), words !== "", sent))
+    } else words += `${text}\n`
   }
   line.on("data", (chunk: Buffer) => {
     const lines = (rest + chunk.toString("latin1")).split("\n")
@@ -102,7 +108,8 @@ const makeCell = (outer: ChildProcess, pid: number) => {
   })
 
   /** All that lives in the namespace but the keeper, the program itself first. */
-  const members = (): ReadonlyArray<Stat> => (keeper === undefined || statOf(keeper.pid)?.start !== keeper.start ? [] : below(keeper.pid))
+  const members = (): ReadonlyArray<Stat> =>
+    isAlone || keeper === undefined || statOf(keeper.pid)?.start !== keeper.start ? [] : below(keeper.pid)
   const mainOf = (all: ReadonlyArray<Stat>): Stat | undefined => (hasExited() ? undefined : all[0])
   const others = (all: ReadonlyArray<Stat>): ReadonlyArray<Descendant> =>
     all.filter((stat) => stat !== mainOf(all) && isLiving(stat)).map(identityOf)
@@ -133,6 +140,8 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     exit: Deferred.await(exit),
     hasExited,
     closed: Effect.suspend(() => {
+      // The keeper alone can do nothing any more, and need not be waited for.
+      if (isAlone) return Effect.void
       if (!Deferred.isDoneUnsafe(gone) && !isKilled) line.write("G\n")
       return Deferred.await(gone)
     }),

@@ -127,6 +127,17 @@ const suite = (who: Who, rounds: number) => {
     }
   })
 
+  it("and the workspace says what holds it", async () => {
+    const made = homeOf(who)
+    const server = await start(who, made)
+    const { enforcement } = (await server.call("workspace_info", {})) as { readonly enforcement: { readonly exec: string } }
+    expect(enforcement.exec).toContain("pid namespace of its own")
+    const { notes } = (await server.call("exec_command", { command: ["true"] })) as { readonly notes: ReadonlyArray<string> }
+    expect(notes).toEqual(["files and network not confined: the command had the rights of the server's user"])
+    server.child.stdin.end()
+    await server.ended
+  })
+
   it("when it kills all it can: its parent, its group, and everything of its user", async () => {
     const made = homeOf(who)
     const server = await start(who, made)
