@@ -20,7 +20,10 @@ const help = `npm run bench -- [options]
   --rounds n    rounds a job (default 15, at least 1)
   --quick       3 rounds a job and fewer calls in each
   --json FILE   where the figures go (default bench/results/DATE.json)
-  --list        the names of the jobs`
+  --list        the names of the jobs
+
+CODESPACE_BENCH_APPLY_PATCH=PROGRAM adds jobs in which the floor is that program, started for each patch: an apply_patch
+that takes the patch as its argument, or the codex program of the npm package @openai/codex.`
 
 const jobBudget = 11_000
 const runBudget = 150_000
@@ -115,7 +118,7 @@ const machine = () => ({ node: process.version, platform: process.platform, cpu:
 
 const run = async (options, stage) => {
   const servers = makeServers(stage)
-  const all = makeJobs(makeFixtures(stage.work), stage.work)
+  const all = makeJobs(makeFixtures(stage.work), stage.work, process.env.CODESPACE_BENCH_APPLY_PATCH)
   if (options.list) return console.log(all.map((job) => `${job.id.padEnd(14)}${job.title}`).join("\n"))
   const unknown = (options.only ?? []).filter((id) => !all.some((job) => job.id === id))
   if (unknown.length > 0) throw new Error(`no job is called ${unknown.join(", ")}; there are ${all.map((job) => job.id).join(", ")}`)

@@ -31,23 +31,34 @@ const makeText = (work, path, size) => {
   return { path, text }
 }
 
-/** A file of `count` lines whose middle line is to flip between two texts. One copy a server, so that neither sees the other's. */
-const makeEditable = (count) => {
+/**
+ * `files` files of `count` lines whose middle line is to flip between two texts. One copy a server, so that neither sees
+ * the other's.
+ */
+const makeEditable = (count, files = 1) => {
   const middle = count / 2
   const [head, tail] = [body(1, middle - 1), body(middle + 1, count - middle)]
   const values = ["const value = old()", "const value = new()"]
+  const paths = (server) => Array.from({ length: files }, (_, n) => `edit-${count}-${server.name}-${n}.txt`)
   return {
-    path: (server) => `edit-${count}-${server.name}.txt`,
+    paths,
     text: (turn) => `${head}${values[turn % 2]}\n${tail}`,
-    edit: (server, turn) => ({
-      path: `edit-${count}-${server.name}.txt`,
-      before: line(middle - 1),
-      old: values[turn % 2],
-      text: values[(turn + 1) % 2],
-      after: line(middle + 1),
-    }),
+    edits: (server, turn) =>
+      paths(server).map((path) => ({
+        path,
+        before: line(middle - 1),
+        old: values[turn % 2],
+        text: values[(turn + 1) % 2],
+        after: line(middle + 1),
+      })),
   }
 }
+
+/** A text of `size` bytes to add under a new name each time. */
+const makeAddition = (size) => ({
+  text: `${body(1, Math.ceil(size / 30)).slice(0, size - 1)}\n`,
+  path: (server, turn) => `added/${server.name}/file-${turn}.txt`,
+})
 
 const once = (make) => {
   let made
@@ -66,4 +77,7 @@ export const makeFixtures = (work) => ({
   read1m: makeText(work, "read-1m.txt", 1_048_576),
   edit100: makeEditable(100),
   edit50k: makeEditable(50_000),
+  edit200k: makeEditable(200_000),
+  edit50files: makeEditable(100, 50),
+  add2m: makeAddition(2 * 1024 * 1024),
 })

@@ -26,6 +26,13 @@ const walk = (folder, suffix, paths) => {
   return paths
 }
 
+const editInPlace = (path, old, text) => {
+  const bytes = fs.readFileSync(path)
+  const at = bytes.indexOf(old)
+  if (at < 0) throw new Error(`text not found in ${path}`)
+  fs.writeFileSync(path, Buffer.concat([bytes.subarray(0, at), Buffer.from(text), bytes.subarray(at + Buffer.byteLength(old))]))
+}
+
 const tools = {
   read: ({ path }) => fs.readFileSync(path, "utf8"),
   find: ({ root, suffix }) => walk(root, suffix, []).join("\n"),
@@ -42,14 +49,12 @@ const tools = {
       talkers.get(id).stdin.write(data)
     }),
   hush: ({ id }) => String(talkers.get(id).kill("SIGKILL")),
-  edit: ({ path, old, text }) => {
-    const bytes = fs.readFileSync(path)
-    const at = bytes.indexOf(old)
-    if (at < 0) throw new Error(`text not found in ${path}`)
-    const file = fs.openSync(`${path}.new`, "w")
-    fs.writevSync(file, [bytes.subarray(0, at), Buffer.from(text), bytes.subarray(at + Buffer.byteLength(old))])
-    fs.closeSync(file)
-    fs.renameSync(`${path}.new`, path)
+  edit: ({ edits }) => {
+    for (const { path, old, text } of edits) editInPlace(path, old, text)
+    return "ok"
+  },
+  write: ({ path, content }) => {
+    fs.writeFileSync(path, content)
     return "ok"
   },
 }

@@ -3,10 +3,12 @@
  * value (ms or MB) and, when the result was not what it must be, what was wrong with it. Checks run after the clock has
  * stopped. Aims are ratios to the floor.
  */
+import { spawn } from "node:child_process"
 import fs from "node:fs"
-import { join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { needle } from "./fixtures.mjs"
+import { editPatch } from "./servers.mjs"
 
 /** Times `act` alone; `check` sees its result and answers what is wrong, if anything. */
 const timed = (act, check) => async (context) => {
@@ -31,26 +33,87 @@ const readJob = (id, title, file, calls, aim) => ({
 })
 
 /** Each edit flips the line back or forth; a file that came out wrong is made right again for the next edit. */
-const editJob = (id, title, file, calls, work) => {
+const editJob = (job, files, work, act = ({ server, client }, edits) => server.edit(client, edits)) => {
   const turns = new Map()
   const turnOf = (server) => turns.get(server.name)
-  const onDisk = (server) => join(work, file.path(server))
+  const onDisk = (server) => files.paths(server).map((path) => join(work, path))
+  const write = (server) => {
+    for (const path of onDisk(server)) fs.writeFileSync(path, files.text(turnOf(server)))
+  }
   const edit = timed(
-    ({ server, client }) => server.edit(client, file.edit(server, turnOf(server))),
-    (_, { server }) => sameText(file.text(turnOf(server) + 1))(fs.readFileSync(onDisk(server), "utf8")),
+    (context) => act(context, files.edits(context.server, turnOf(context.server))),
+    (_, { server }) =>
+      onDisk(server)
+        .map((path) => sameText(files.text(turnOf(server) + 1))(fs.readFileSync(path, "utf8")))
+        .find(Boolean),
   )
   const measure = async (context) => {
     const { server } = context
     if (!turns.has(server.name)) {
       turns.set(server.name, 0)
-      fs.writeFileSync(onDisk(server), file.text(0))
+      write(server)
     }
     const sample = await edit(context)
     turns.set(server.name, turnOf(server) + 1)
-    if (sample.wrong) fs.writeFileSync(onDisk(server), file.text(turnOf(server)))
+    if (sample.wrong) write(server)
     return sample
   }
-  return { id, title, unit: "ms", calls, measure }
+  return { unit: "ms", ...job, measure }
+}
+
+/** Each call adds a file under a new name, in a folder that is there; it is taken away when it has been looked at. */
+const addJob = (job, file, work) => {
+  const turns = new Map()
+  const place = (server) => file.path(server, turns.get(server.name))
+  const add = timed(
+    ({ server, client }) => server.add(client, place(server), file.text),
+    (_, { server }) => sameText(file.text)(fs.readFileSync(join(work, place(server)), "utf8")),
+  )
+  const measure = async (context) => {
+    const { server } = context
+    turns.set(server.name, (turns.get(server.name) ?? 0) + 1)
+    const path = join(work, place(server))
+    fs.mkdirSync(dirname(path), { recursive: true })
+    try {
+      return await add(context)
+    } finally {
+      fs.rmSync(path, { force: true })
+    }
+  }
+  return { unit: "ms", ...job, measure }
+}
+
+/** The same change by a program that is started for it, in the place of the floor. */
+const byProgram = (program, work) => (context, edits) =>
+  context.server.name === "floor" ? runPatchProgram(program, work, editPatch(edits)) : context.server.edit(context.client, edits)
+
+const runPatchProgram = (program, cwd, patch) =>
+  new Promise((resolve, reject) => {
+    const role = basename(program).startsWith("codex") ? ["--codex-run-as-apply-patch"] : []
+    const child = spawn(program, [...role, patch], { cwd, stdio: ["ignore", "ignore", "inherit"] })
+    child.once("error", reject)
+    child.once("close", (code) => (code === 0 ? resolve() : reject(new Error(`${program} ended with exit code ${code}`))))
+  })
+
+/** A program gets its patch as an argument. */
+const programJobs = (program, { edit100, edit50files, edit200k }, work) => {
+  if (program === undefined) return []
+  const act = byProgram(program, work)
+  return [
+    editJob({ id: "program-100", title: "apply_patch process: one line of 100", calls: 5 }, named(edit100, "p"), work, act),
+    editJob({ id: "program-200k", title: "apply_patch process: one line of 200,000", calls: 1 }, named(edit200k, "p"), work, act),
+    editJob({ id: "program-50", title: "apply_patch process: 50 files", calls: 2 }, named(edit50files, "p"), work, act),
+  ]
+}
+
+/** The same files under other names. */
+const named = (files, prefix) => {
+  const path = (name) => `${prefix}-${name}`
+  return {
+    ...files,
+    paths: (server) => files.paths(server).map(path),
+    edits: (server, turn) => files.edits(server, turn).map((edit) => ({ ...edit, path: path(edit.path) })),
+  }
 }
 
 const startJob = {
@@ -121,8 +184,8 @@ const tripJob = (id, title, tty) => ({
   },
 })
 
-/** All jobs in the order they run; `work` is the folder the fixtures are in. */
-export const makeJobs = (fixtures, work) => [
+/** All jobs in the order they run; `work` is the folder the fixtures are in, `program` an apply_patch to compare with. */
+export const makeJobs = (fixtures, work, program) => [
   startJob,
   idleMemoryJob,
   readJob("read-1k", "read 1 KB", fixtures.read1k, 20, 1.5),
@@ -142,8 +205,12 @@ export const makeJobs = (fixtures, work) => [
       (paths) => samePaths(fixtures.tree().needle, paths),
     ),
   },
-  editJob("edit-100", "edit one line of 100", fixtures.edit100, 5, work),
-  editJob("edit-50k", "edit one line of 50,000", fixtures.edit50k, 2, work),
+  editJob({ id: "edit-100", title: "patch one line of 100", calls: 5, aim: 2 }, fixtures.edit100, work),
+  editJob({ id: "edit-50k", title: "patch one line of 50,000", calls: 2, aim: 10 }, fixtures.edit50k, work),
+  editJob({ id: "edit-200k", title: "patch one line of 200,000", calls: 1, aim: 10 }, fixtures.edit200k, work),
+  editJob({ id: "edit-50", title: "patch 50 files", calls: 2, aim: 3 }, fixtures.edit50files, work),
+  addJob({ id: "add-2m", title: "add a file of 2 MB", calls: 2, aim: 2 }, fixtures.add2m, work),
+  ...programJobs(program, fixtures, work),
   {
     ...{ id: "true", title: "run true to its exit code", unit: "ms", calls: 5, aim: 1.5 },
     measure: timed(

@@ -18,6 +18,17 @@ export const makeServers = ({ work, env }) => {
   ]
 }
 
+export const editPatch = (edits) => {
+  const sections = edits.map(
+    ({ path, before, old, text, after }) => `*** Update File: ${path}\n@@\n ${before}\n-${old}\n+${text}\n ${after}\n`,
+  )
+  return `*** Begin Patch\n${sections.join("")}*** End Patch\n`
+}
+
+/** `content` ends with a newline. */
+export const addPatch = (path, content) =>
+  `*** Begin Patch\n*** Add File: ${path}\n+${content.slice(0, -1).replaceAll("\n", "\n+")}\n*** End Patch\n`
+
 const codespaceVerbs = (workspace) => {
   const call = async (client, tool, args) => (await client.call(tool, { ...workspace, ...args })).structuredContent
   return {
@@ -46,10 +57,8 @@ const codespaceVerbs = (workspace) => {
       const page = await call(client, "search", { pattern: text, literal: true, glob: `${root}/**`, limit: 1_000 })
       return page.matches.map((match) => match.path)
     },
-    edit: (client, { path, before, old, text, after }) =>
-      call(client, "apply_patch", {
-        patch: `*** Begin Patch\n*** Update File: ${path}\n@@\n ${before}\n-${old}\n+${text}\n ${after}\n*** End Patch\n`,
-      }),
+    edit: (client, edits) => call(client, "apply_patch", { patch: editPatch(edits) }),
+    add: (client, path, content) => call(client, "apply_patch", { patch: addPatch(path, content) }),
     run: async (client, command) => (await call(client, "exec_command", { command, access: "shared", yield_ms: 15_000 })).exit_code,
     /** Starts a program that answers what it is told. */
     talker: async (client, command, tty) =>
@@ -75,11 +84,12 @@ const text = async (client, tool, args) => (await client.call(tool, args)).conte
 const lines = (output) => output.split("\n").filter((line) => line !== "")
 
 const floorVerbs = {
-  needs: ["read", "find", "search", "edit", "exec"],
+  needs: ["read", "find", "search", "edit", "write", "exec"],
   read: (client, path) => text(client, "read", { path }),
   find: async (client, root, suffix) => lines(await text(client, "find", { root, suffix })),
   search: async (client, root, needle) => lines(await text(client, "search", { root, text: needle })).map((line) => line.split(":")[0]),
-  edit: (client, { path, old, text: wanted }) => text(client, "edit", { path, old, text: wanted }),
+  edit: (client, edits) => text(client, "edit", { edits }),
+  add: (client, path, content) => text(client, "write", { path, content }),
   run: async (client, command) => Number(await text(client, "exec", { command })),
   talker: (client, command) => text(client, "talker", { command }),
   tell: (client, id, data) => text(client, "tell", { id, data }),

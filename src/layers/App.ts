@@ -11,6 +11,7 @@ import { Endings } from "../services/Endings.ts"
 import { Files } from "../services/Files.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
 import { Operations } from "../services/Operations.ts"
+import { PatchJournal } from "../services/PatchJournal.ts"
 import { PatchTransaction } from "../services/PatchTransaction.ts"
 import { Policy } from "../services/Policy.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
@@ -25,9 +26,12 @@ import * as NodeProcesses from "./NodeProcesses.ts"
 import * as Ripgrep from "./Ripgrep.ts"
 import * as Sqlite from "./Sqlite.ts"
 
-/** Everything about one workspace, on top of what all workspaces share. */
-const layerWorkspace = (settings: WorkspaceSettings) =>
-  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(Layer.provideMerge(Workspace.layer(settings)))
+/** Everything about one workspace, on top of what all workspaces share. The journal repairs it before anything else is built. */
+const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSettings) =>
+  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(
+    Layer.provideMerge(PatchJournal.layer({ stateFolder, durability: settings.patch.durability })),
+    Layer.provideMerge(Workspace.layer(settings)),
+  )
 
 /** What the workspace side stands on here: the disk, programs to search with, processes. */
 const layerWorkspaceSide = (config: AppConfig["Service"]) =>
@@ -38,7 +42,7 @@ const layerWorkspaceSide = (config: AppConfig["Service"]) =>
   )
 
 const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
-  InProcess.layer.pipe(Layer.provide(Handlers.layer(tools, layerWorkspace)), Layer.provide(layerWorkspaceSide(config)))
+  InProcess.layer.pipe(Layer.provide(Handlers.layer(tools, layerWorkspace(config.stateFolder))), Layer.provide(layerWorkspaceSide(config)))
 
 /** The records, in the database file of the state folder. */
 const layerRecords = (database: string) =>

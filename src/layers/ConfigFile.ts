@@ -8,7 +8,7 @@ import { homedir } from "node:os"
 import { basename, dirname, isAbsolute, join, resolve } from "node:path"
 import { Effect, Layer, Result } from "effect"
 import type { ConfigFile } from "../schema/Config.ts"
-import { defaults } from "../schema/ConfigDefaults.ts"
+import { defaults, patchDefaults } from "../schema/ConfigDefaults.ts"
 import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { AppConfig, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
@@ -123,17 +123,18 @@ const findFile = (named: string, places: Places): Result.Result<Source | undefin
 }
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
-  Object.entries(file.workspaces).map(([id, { profile, root, sandbox }]) => ({
+  Object.entries(file.workspaces).map(([id, { patch, profile, root, sandbox }]) => ({
     id,
     at: fieldPath(["workspaces", id, "root"]),
     root: resolve(folder, fromHome(root, home)),
     profile,
     sandbox,
+    patch,
   }))
 
 const onCommandLine = (folder: string): Registration => {
   const root = resolve(folder)
-  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto" }
+  return { id: idFor(root), at: `folder ${folder}`, root, profile: "workspace-write", sandbox: "auto", patch: patchDefaults }
 }
 
 /** A folder's name in the letters an id may have. */
@@ -200,10 +201,11 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 })
 
 /** Names and ids were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ id, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+const settingsOf = ({ id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
   id: id as WorkspaceId,
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
   sandbox,
+  patch,
 })

@@ -48,5 +48,28 @@ const ledger = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/**
+ * Who works where and who waits, of all servers on this database. `number` is a waiter's place in the queue and a holder's
+ * fence: AUTOINCREMENT never gives one twice, not even after the table was empty.
+ */
+const leases = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) =>
+    sql`CREATE TABLE leases (
+      number INTEGER PRIMARY KEY AUTOINCREMENT,
+      waits INTEGER NOT NULL,
+      waited_as INTEGER,
+      workspace_id TEXT NOT NULL,
+      root TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      paths TEXT NOT NULL,
+      holder TEXT NOT NULL,
+      server TEXT NOT NULL,
+      since INTEGER NOT NULL
+    ) STRICT`,
+)
+
 /** Brings the database to the newest shape; does nothing when it is there already. */
-export const layer = Layer.effectDiscard(Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger }) }))
+export const layer = Layer.effectDiscard(
+  Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger, "0002_leases": leases }) }),
+)

@@ -4,12 +4,16 @@
  * it replaces this file.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import { Context, Effect, Layer, Semaphore, Stream } from "effect"
+import { Context, Effect, Layer, Schedule, Semaphore, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
 
 /** How long a statement waits for another server's write, in milliseconds. */
 const BUSY_TIMEOUT = 5000
+/** SQLite does not wait, but refuses at once, when two servers make one file at the same instant; then we wait, this many milliseconds. */
+const OPEN_AGAIN = 5
+/** The log is emptied while we work and cut to the limit after somebody kept it from that. */
+const SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216"
 /** Our SQL texts are few and constant; the bound only guards against a mistake. */
 const KEPT_STATEMENTS = 200
 
@@ -24,9 +28,14 @@ export const layer = (filename: string): Layer.Layer<SqlClient.SqlClient, SqlErr
 export const layerMemory = layer(":memory:")
 
 const make = Effect.fnUntraced(function* (filename: string) {
-  const database = yield* Effect.acquireRelease(Effect.try({ try: () => open(filename), catch: faultOf("open") }), (database) =>
-    Effect.sync(() => database.close()),
+  const database = yield* Effect.acquireRelease(
+    Effect.try({ try: () => new DatabaseSync(filename, { timeout: BUSY_TIMEOUT }), catch: faultOf("open") }),
+    (database) => Effect.sync(() => database.close()),
   )
+  yield* Effect.retry(Effect.try({ try: () => database.exec(SETTINGS), catch: faultOf("open") }), {
+    while: ({ reason }) => reason._tag === "LockTimeoutError",
+    schedule: Schedule.spaced(OPEN_AGAIN).pipe(Schedule.upTo({ duration: BUSY_TIMEOUT })),
+  })
   const connection = connect(database)
   return yield* SqlClient.make({
     ...SqlClient.makeSqliteAcquirers({
@@ -41,12 +50,6 @@ const make = Effect.fnUntraced(function* (filename: string) {
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
   })
 })
-
-const open = (filename: string): DatabaseSync => {
-  const database = new DatabaseSync(filename, { timeout: BUSY_TIMEOUT })
-  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864")
-  return database
-}
 
 const connect = (database: DatabaseSync): SqlConnection.Connection => {
   const kept = new Map<string, StatementSync>()

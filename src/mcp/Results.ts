@@ -28,10 +28,13 @@ export const answered = (answer: Answer): CallToolResult => {
 export const refused = (refusal: Refusal): CallToolResult => {
   const record = toRecord(refusal)
   const message = shortened(record.message, messageLimit)
+  const { output, ...details } = record.details
+  // What a command wrote is the reason itself: it stands whole in both forms.
+  const shown = typeof output === "string" && output !== "" ? { text: `\n\n${output.toWellFormed()}`, details: { output } } : { text: "" }
   return {
     isError: true,
-    content: [{ type: "text", text: `${record.code}: ${message} [retry: ${record.retry}]` }],
-    _meta: { "codespace/refusal": { ...record, message, details: bounded(record.details, 4) } },
+    content: [{ type: "text", text: `${record.code}: ${message} [retry: ${record.retry}]${shown.text}` }],
+    _meta: { "codespace/refusal": { ...record, message, details: { ...(bounded(details, 4) as Schema.JsonObject), ...shown.details } } },
   }
 }
 

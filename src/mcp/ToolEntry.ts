@@ -43,8 +43,14 @@ export interface WorkspaceEntry<P extends ParametersSchema, S extends ResultSche
   readonly names: (input: P["Type"]) => { readonly workspace: string } | { readonly process: string }
   readonly touches?: (input: P["Type"], workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
   readonly lease?: (input: P["Type"], touches: Touches) => LeaseRequest | undefined
+  /** All it changes goes through the journal of patches. */
+  readonly journaled?: boolean
   /** Made once for each workspace, with the services of that workspace. */
-  readonly handler: Effect.Effect<(input: P["Type"]) => Effect.Effect<Reply, Refusal>, never, WorkspaceServices>
+  readonly handler: Effect.Effect<
+    (input: P["Type"], operationId: string | undefined) => Effect.Effect<Reply, Refusal>,
+    never,
+    WorkspaceServices
+  >
 }
 
 /** A tool that asks the control side only. */
@@ -113,7 +119,8 @@ export const workspaceTool = <P extends ParametersSchema, S extends ResultSchema
     text,
     workspaceTool: {
       name: entry.name,
-      handler: Effect.map(entry.handler, (handle) => (request) => handle(request.input as P["Type"])),
+      journaled: entry.journaled ?? false,
+      handler: Effect.map(entry.handler, (handle) => (request) => handle(request.input as P["Type"], request.operationId)),
     },
   }
 }

@@ -5,5 +5,5 @@ import { Handlers } from "./Handlers.ts"
 
 export const layer: Layer.Layer<Runner, never, Handlers> = Layer.effect(
   Runner,
-  Effect.map(Handlers, ({ handle }) => Runner.of({ execute: handle })),
+  Effect.map(Handlers, ({ acknowledge, handle, outcomes }) => Runner.of({ execute: handle, outcomes, acknowledge })),
 )

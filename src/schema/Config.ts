@@ -3,7 +3,7 @@
  * do is refused in words where it is asked for, never accepted and ignored.
  */
 import { Duration, Effect, Result, Schema, SchemaIssue } from "effect"
-import { defaults } from "./ConfigDefaults.ts"
+import { defaults, patchDefaults } from "./ConfigDefaults.ts"
 import { type ConfigProblem, fieldPath } from "./ConfigProblem.ts"
 import { FileRule, NetworkAccess } from "./Policy.ts"
 import { excerpt } from "./Retry.ts"
@@ -34,17 +34,15 @@ const Span = Schema.String.check(Schema.isPattern(timePattern, { expected: 'a ti
 )
 
 const PatchSettings = Schema.Struct({
-  ambiguity: field(
-    Schema.Literals(["refuse", "first"]).check(
-      only((value) => value === "refuse", "patches that take the first of several places are", '"refuse"'),
-    ),
-    "refuse",
-  ),
-  durability: field(
-    Schema.Literals(["process", "power"]).check(only((value) => value === "process", "patches that survive a power cut are", '"process"')),
-    "process",
-  ),
+  ambiguity: field(Schema.Literals(["refuse", "first"]), patchDefaults.ambiguity).annotate({
+    description: "What becomes of a hunk that fits several places: it is refused, or takes the first and the result says so",
+  }),
+  durability: field(Schema.Literals(["process", "power"]), patchDefaults.durability).annotate({
+    description: "What an answered patch survives: the end of the server's process, or a power cut (slower: every file is synced)",
+  }),
 })
+
+export type PatchSettings = typeof PatchSettings.Type
 
 export const WorkspaceEntry = Schema.Struct({
   root: Text.annotate({ description: "The folder; ~ is the home folder, and a relative one is taken from the file's own folder" }),
@@ -52,7 +50,7 @@ export const WorkspaceEntry = Schema.Struct({
   environment: field(Name, "host"),
   sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
   approvals: field(Schema.Literals(["off", "confirm"]).check(only((value) => value === "off", "approvals are", '"off"')), "off"),
-  patch: field(PatchSettings, { ambiguity: "refuse", durability: "process" }),
+  patch: field(PatchSettings, patchDefaults),
   hooks: field(Schema.Record(Schema.String, Schema.Json).check(only((value) => Object.keys(value).length === 0, "hooks are", "{}")), {}),
 })
 export type WorkspaceEntry = typeof WorkspaceEntry.Type

@@ -1,4 +1,6 @@
-/** The configuration without a file, field by field. The decoder fills the fields that a file leaves out from here. */
+/**
+ * The configuration without a file, field by field. The decoder fills the fields that a file leaves out from here.
+ */
 import { Duration } from "effect"
 
 export const defaults = {
@@ -10,3 +12,6 @@ export const defaults = {
   tools: ["all"],
   retention: { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 },
 } as const
+
+/** What a workspace says of patches when it says nothing. */
+export const patchDefaults = { ambiguity: "refuse", durability: "process" } as const

@@ -9,12 +9,14 @@ export type LeaseRequest =
   | { readonly kind: "exclusive" | "shared" }
   | { readonly kind: "path"; readonly paths: ReadonlyArray<ConfinedPath> }
 
-/** A granted lease. `fence` grows with every grant in a workspace; `since` is in epoch milliseconds. */
+/** A granted lease. `fence` grows with every grant on a state folder; `since` is in epoch milliseconds. */
 export interface Lease {
   readonly workspaceId: WorkspaceId
   readonly kind: LeaseKind
   readonly paths: ReadonlyArray<ConfinedPath>
   readonly holder: string
+  /** Which server has it, in words: this one, or another with its process id. */
+  readonly server: string
   readonly fence: number
   readonly since: number
 }
@@ -33,16 +35,5 @@ export class WorkspaceBusy extends Schema.TaggedError<WorkspaceBusy>()("WORKSPAC
       `workspace "${this.workspace_id}" is held by ${this.holder} (${this.kind} since ${this.since}, free ${this.expires}); waited ${this.waited_ms} ms. ` +
       `Try again later, raise lease_wait_ms, or end the holder.`
     )
-  }
-}
-
-export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LEASE_LOST", {
-  workspace_id: Schema.String,
-  fence: Schema.Int,
-  current: Schema.Int,
-}) {
-  readonly retry = "change_request"
-  override get message() {
-    return `this call's lease (fence ${this.fence}) is no longer valid in workspace "${this.workspace_id}" (current fence ${this.current}). Read again, then repeat.`
   }
 }

@@ -116,10 +116,13 @@ export class Internal extends Schema.TaggedError<Internal>()("INTERNAL", { refer
   }
 }
 
-/** The call was cancelled by its client before it ended. */
-export class Cancelled extends Schema.TaggedError<Cancelled>()("CANCELLED", { operation_id: Schema.optionalKey(Schema.String) }) {
+/** The call was cancelled by its client before it ended, or cut by something else that `cause` names. */
+export class Cancelled extends Schema.TaggedError<Cancelled>()("CANCELLED", {
+  operation_id: Schema.optionalKey(Schema.String),
+  cause: Schema.optionalKey(Schema.String),
+}) {
   readonly retry = "ask_status"
   override get message() {
-    return `the call was cancelled${this.operation_id ? ` (${this.operation_id})` : ""}. Ask operation_status for what it did.`
+    return `the call was ${this.cause === undefined ? "cancelled" : `cut: ${this.cause}`}${this.operation_id ? ` (${this.operation_id})` : ""}. Ask operation_status for what it did.`
   }
 }

@@ -1,6 +1,7 @@
 /** Patches: the parsed text, the planned change, the result on the wire, and why a patch is refused. */
 import { Schema } from "effect"
 import { Version } from "./Files.ts"
+import { Command, Script } from "./Process.ts"
 import { excerpt } from "./Retry.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
@@ -45,7 +46,7 @@ export interface Hunk {
 
 /** The part of a patch for one file. Paths are as written; `line` is the section's place in the patch text. */
 export type Section =
-  | { readonly kind: "add"; readonly path: string; readonly line: number; readonly text: string; readonly mode?: number }
+  | { readonly kind: "add"; readonly path: string; readonly line: number; readonly text: string; readonly executable?: boolean }
   /** With hunks, the file must hold exactly what they remove. */
   | { readonly kind: "delete"; readonly path: string; readonly line: number; readonly hunks: ReadonlyArray<Hunk> }
   | {
@@ -53,18 +54,43 @@ export type Section =
       readonly path: string
       readonly line: number
       readonly moveTo?: string
-      readonly mode?: number
+      /** Where the patch changes it. Of a mode git only knows this much. */
+      readonly executable?: boolean
       readonly hunks: ReadonlyArray<Hunk>
     }
 
 export const PatchStatus = Schema.Literals(["checked", "applied", "rejected", "failed_rolled_back", "failed_partial", "unknown"])
 export type PatchStatus = typeof PatchStatus.Type
 
+/** A command that decides whether a patch stays. Exactly one of `command` and `script` is given. */
+export const Verify = Schema.Struct({
+  command: Schema.optionalKey(Command),
+  script: Schema.optionalKey(Script),
+  timeout_ms: Schema.optionalKey(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 86_400_000 })).annotate({
+      description: "The command has failed after this time; default is the profile's limit",
+    }),
+  ),
+}).annotate({
+  description: "Runs in the workspace root once the files are written. If it fails, times out or cannot start, all of it is rolled back",
+})
+export type Verify = typeof Verify.Type
+
+/** What a command said about a patch that stays. */
+export const Verified = Schema.Struct({
+  exit_code: Schema.Int,
+  duration_ms: Count,
+  output: Schema.String.annotate({ description: "Beginning and end of what it wrote" }),
+  omitted_bytes: Count,
+})
+export type Verified = typeof Verified.Type
+
 /** What a transaction reports. */
 export const Delta = Schema.Struct({
   status: PatchStatus,
   changes: Schema.Array(FileChange),
   diff: Schema.optionalKey(Schema.String.annotate({ description: "Unified diff of the change, with check_only" })),
+  verify: Schema.optionalKey(Verified.annotate({ description: "How the verify command ended" })),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
 export type Delta = typeof Delta.Type
@@ -86,6 +112,7 @@ export const ApplyPatchArguments = Schema.Struct({
   patch: Schema.String.annotate({ description: 'A patch from "*** Begin Patch" to "*** End Patch" (V4A), or a unified diff' }),
   expected_versions: Schema.optionalKey(ExpectedVersions),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type ApplyPatchArguments = typeof ApplyPatchArguments.Type
 
@@ -107,6 +134,7 @@ export const EditArguments = Schema.Struct({
     .annotate({ description: "Replacements, each made on the text the one before left" }),
   expected_version: Schema.optionalKey(ExpectedVersion),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type EditArguments = typeof EditArguments.Type
 
@@ -115,6 +143,7 @@ export const WriteArguments = Schema.Struct({
   content: Schema.String.annotate({ description: "The whole file, written as it is" }),
   expected_version: Schema.optionalKey(ExpectedVersion),
   check_only: Schema.optionalKey(CheckOnly),
+  verify: Schema.optionalKey(Verify),
 })
 export type WriteArguments = typeof WriteArguments.Type
 
@@ -130,10 +159,21 @@ export class InvalidPatch extends Schema.TaggedError<InvalidPatch>()("INVALID_PA
   }
 }
 
+/** What could not be placed: a hunk of a section of the patch, or an edit; each counted from 1. */
+const Placed = {
+  section: Schema.optionalKey(Schema.Int),
+  hunk: Schema.optionalKey(Schema.Int),
+  edit: Schema.optionalKey(Schema.Int),
+}
+
+const nameOf = ({ edit, hunk, section }: { readonly section?: number; readonly hunk?: number; readonly edit?: number }): string =>
+  edit === undefined ? `hunk ${hunk} of section ${section}` : `edit ${edit}`
+
 export class ContextNotFound extends Schema.TaggedError<ContextNotFound>()("CONTEXT_NOT_FOUND", {
   path: Schema.String,
-  hunk: Schema.Int,
+  ...Placed,
   wanted: Schema.String,
+  /** Where the wanted line stands in the patch, or in the old text of an edit. */
   wanted_line: Schema.optionalKey(Schema.Int),
   found: Schema.optionalKey(Schema.String),
   file_line: Schema.optionalKey(Schema.Int),
@@ -145,16 +185,20 @@ export class ContextNotFound extends Schema.TaggedError<ContextNotFound>()("CONT
       this.nearest_line === undefined
         ? "No similar place was found."
         : `The nearest place starts at line ${this.nearest_line}; line ${this.file_line} there is ${JSON.stringify(excerpt(this.found ?? "", 120))}.`
+    const line =
+      this.wanted_line === undefined ? "" : ` (line ${this.wanted_line} of ${this.edit === undefined ? "the patch" : "its old text"})`
     return (
-      `hunk ${this.hunk} does not fit "${this.path}": wanted ${JSON.stringify(excerpt(this.wanted, 120))}. ${place} ` +
-      "Nothing was changed. Read the file again and patch what is there."
+      `${nameOf(this)} does not fit "${this.path}": wanted ${JSON.stringify(excerpt(this.wanted, 120))}${line}. ${place} ` +
+      `Nothing was changed. Read the file again and ${this.edit === undefined ? "patch" : "edit"} what is there.`
     )
   }
 }
 
 export class ContextAmbiguous extends Schema.TaggedError<ContextAmbiguous>()("CONTEXT_AMBIGUOUS", {
   path: Schema.String,
-  hunk: Schema.Int,
+  ...Placed,
+  /** Where the hunk begins in the patch. */
+  patch_line: Schema.optionalKey(Schema.Int),
   lines: Schema.Array(Schema.Int),
   /** How many places an edit asked for. */
   wanted: Schema.optionalKey(Schema.Int),
@@ -163,9 +207,9 @@ export class ContextAmbiguous extends Schema.TaggedError<ContextAmbiguous>()("CO
   override get message() {
     const shown = `${this.lines.slice(0, 20).join(", ")}${this.lines.length > 20 ? ", …" : ""}`
     const count = `${this.lines.length} ${this.lines.length === 1 ? "place" : "places"} (${this.lines.length === 1 ? "line" : "lines"} ${shown})`
-    return this.wanted === undefined
-      ? `hunk ${this.hunk} fits "${this.path}" at ${count}. Nothing was changed. Add context lines, or an @@ anchor before the one you mean.`
-      : `edit ${this.hunk} fits "${this.path}" at ${count}, not ${this.wanted}. Nothing was changed. Give more of the text around it, or set count.`
+    return this.edit === undefined
+      ? `${nameOf(this)} (line ${this.patch_line} of the patch) fits "${this.path}" at ${count}. Nothing was changed. Add context lines, or an @@ anchor before the one you mean.`
+      : `${nameOf(this)} fits "${this.path}" at ${count}, not ${this.wanted}. Nothing was changed. Give more of the text around it, or set count.`
   }
 }
 
@@ -200,16 +244,32 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>()("VERS
   }
 }
 
-/** A transaction that did not end as planned; what was on disk is back unless `status` says otherwise. */
-export class PatchFailed extends Schema.TaggedError<PatchFailed>()("VERIFY_FAILED", {
+/** The disk did not take a patch as planned; what was there is back unless `status` says otherwise. */
+export class PatchFailed extends Schema.TaggedError<PatchFailed>()("PATCH_FAILED", {
   status: PatchStatus,
   cause: Schema.String,
   paths: Schema.Array(Schema.String),
 }) {
-  readonly retry = "change_request"
+  readonly retry = "ask_status"
   override get message() {
     return this.status === "failed_rolled_back"
       ? `the patch failed (${this.cause}) and was rolled back: every file is as it was.`
-      : `the patch failed (${this.cause}) and could not be undone completely. Look at: ${this.paths.join(", ")}.`
+      : `the patch failed (${this.cause}) and could not be undone completely. Look at: ${this.paths.join(", ")}. The rest is as it was.`
+  }
+}
+
+/** A patch that its verify command did not let stay. */
+export class VerifyFailed extends Schema.TaggedError<VerifyFailed>()("VERIFY_FAILED", {
+  status: PatchStatus,
+  cause: Schema.String,
+  exit_code: Schema.optionalKey(Schema.Int),
+  signal: Schema.optionalKey(Schema.String),
+  duration_ms: Count,
+  output: Schema.String,
+  omitted_bytes: Count,
+}) {
+  readonly retry = "change_request"
+  override get message() {
+    return `the verify command ${this.cause}. The patch was rolled back: every file it names is as it was. Mend the patch by what the command wrote, or verify by another command.`
   }
 }

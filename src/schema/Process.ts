@@ -101,14 +101,16 @@ const side = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))
 export const TerminalSize = Schema.Struct({ rows: side, cols: side })
 export type TerminalSize = typeof TerminalSize.Type
 
+export const Command = Schema.Array(withoutNul(LONGEST_ARGUMENT))
+  .check(Schema.isMinLength(1), Schema.isMaxLength(10_000))
+  .annotate({ description: "Program and its arguments; no shell is involved" })
+
+export const Script = withoutNul(100_000).annotate({ description: "Text for the shell, instead of command" })
+
 /** Exactly one of `command` and `script` is given; the handler checks it. */
 export const ExecArguments = Schema.Struct({
-  command: Schema.optionalKey(
-    Schema.Array(withoutNul(LONGEST_ARGUMENT))
-      .check(Schema.isMinLength(1), Schema.isMaxLength(10_000))
-      .annotate({ description: "Program and its arguments; no shell is involved" }),
-  ),
-  script: Schema.optionalKey(withoutNul(100_000).annotate({ description: "Text for the shell, instead of command" })),
+  command: Schema.optionalKey(Command),
+  script: Schema.optionalKey(Script),
   cwd: Schema.optionalKey(withoutNul(4096).annotate({ description: "Folder to run in, relative to the workspace root" })),
   env: Schema.optionalKey(
     Schema.Record(Schema.String, withoutNul(LONGEST_ARGUMENT)).annotate({

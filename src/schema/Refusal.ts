@@ -1,7 +1,7 @@
 /** The closed list of refusals: what a call can be answered with instead of a result. */
 import { Schema } from "effect"
 import { EncodingUnsupported, NotText } from "./Files.ts"
-import { LeaseLost, WorkspaceBusy } from "./Lease.ts"
+import { WorkspaceBusy } from "./Lease.ts"
 import {
   Cancelled,
   CheckOnlyConflict,
@@ -21,6 +21,7 @@ import {
   InvalidPatch,
   MoveDestinationExists,
   PatchFailed,
+  VerifyFailed,
   VersionConflict,
 } from "./Patch.ts"
 import { LimitExceeded, PolicyDenied, SandboxUnavailable } from "./Policy.ts"
@@ -37,7 +38,6 @@ export const Refusal = Schema.Union([
   SandboxUnavailable,
   LimitExceeded,
   WorkspaceBusy,
-  LeaseLost,
   InvalidPatch,
   ContextNotFound,
   ContextAmbiguous,
@@ -45,6 +45,7 @@ export const Refusal = Schema.Union([
   MoveDestinationExists,
   VersionConflict,
   PatchFailed,
+  VerifyFailed,
   ProcessNotFound,
   CommandNotFound,
   CwdInvalid,

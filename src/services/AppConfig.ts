@@ -3,7 +3,7 @@
  * root an existing folder. Where it comes from is the business of the layer that provides it.
  */
 import { Context, Duration, Result } from "effect"
-import type { ConfigFile, ProfileEntry, ToolChoice } from "../schema/Config.ts"
+import type { ConfigFile, PatchSettings, ProfileEntry, ToolChoice } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
@@ -16,6 +16,7 @@ export interface WorkspaceSettings {
   readonly realRoot: string
   readonly profile: Profile
   readonly sandbox: "auto" | "required" | "off"
+  readonly patch: PatchSettings
 }
 
 export class AppConfig extends Context.Service<

@@ -85,7 +85,8 @@ const readAdded = (cursor: Cursor): Read<string> =>
       cursor.at++
       return body.join("\n")
     }
-    const next = lines.findIndex((text, index) => index >= cursor.at && text.trim() !== "")
+    let next = cursor.at
+    while (next < end && lines[next]?.trim() === "") next++
     const text = lines[next] ?? ""
     if (next < end && !text.startsWith("***") && sectionHeader(text) === undefined)
       return yield* invalid(

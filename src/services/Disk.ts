@@ -43,6 +43,8 @@ export type PathFailure = PathNotFound | NotAFile | SymlinkRejected | DiskFault
 export interface Root {
   /** The root's own path, links resolved once when it was opened. */
   readonly path: string
+  /** What its adapter knows it by when another root is given to one of its operations; nobody else looks inside. */
+  readonly handle: object
   /** What is there; undefined where nothing is. A link is reported as a link. */
   readonly stat: (path: ConfinedPath) => Effect.Effect<Entry | undefined, SymlinkRejected | DiskFault>
   /** Names and kinds in a folder, in no order. `limit` bounds the answer. */
@@ -53,15 +55,21 @@ export interface Root {
   readonly open: (path: ConfinedPath) => Effect.Effect<OpenFile, PathFailure, Scope.Scope>
   /** A whole file with its entry, in one step. */
   readonly readFile: (path: ConfinedPath) => Effect.Effect<{ readonly entry: Entry; readonly bytes: Uint8Array }, PathFailure>
-  /** Writes a file that must not exist yet; never more readable than `mode`, also while it is written. */
-  readonly createFile: (path: ConfinedPath, bytes: Uint8Array, mode: number) => Effect.Effect<void, PathFailure>
-  readonly makeDirectory: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
+  /**
+   * Writes a file that must not exist yet; never more readable than `mode`, also while it is written. With `durable` its
+   * content outlasts a power cut once this has succeeded; its name does when its folder is synced.
+   */
+  readonly createFile: (path: ConfinedPath, bytes: Uint8Array, mode: number, durable?: boolean) => Effect.Effect<Entry, PathFailure>
+  /** `mode` as the umask allows; 0o777 when left out. */
+  readonly makeDirectory: (path: ConfinedPath, mode?: number) => Effect.Effect<void, PathFailure>
   readonly removeDirectory: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
-  /** Gives the file at `from` the name `to`, replacing what is there in one step. */
-  readonly rename: (from: ConfinedPath, to: ConfinedPath) => Effect.Effect<void, PathFailure>
-  /** Gives the file at `from` a second name. */
-  readonly link: (from: ConfinedPath, to: ConfinedPath) => Effect.Effect<void, PathFailure>
+  /** Gives what is at `from` the name `to`, replacing a file that is there in one step. `into` is the root of `to`, this one when left out. */
+  readonly rename: (from: ConfinedPath, to: ConfinedPath, into?: Root) => Effect.Effect<void, PathFailure>
+  /** Gives the file at `from` a second name; `into` as for `rename`. */
+  readonly link: (from: ConfinedPath, to: ConfinedPath, into?: Root) => Effect.Effect<void, PathFailure>
   readonly unlink: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
+  /** Makes the names in a folder outlast a power cut. */
+  readonly syncDirectory: (path: ConfinedPath) => Effect.Effect<void, PathFailure>
 }
 
 export class Disk extends Context.Service<

@@ -1,55 +1,71 @@
 /**
  * Finds where the hunks of one section belong in a file. A hunk is placed only where exactly one place fits, so a patch
- * never changes a line its writer may not have meant.
+ * never changes a line its writer may not have meant; where the operator chose `first`, it takes the first of several and
+ * says so.
  *
  * Matching goes by steps from exact to look-alike (LooseText), over the file as it was before the section. Places below
  * the hunk before come first, since hunks are written in order; what fits only above is taken from there.
  */
 import { Result } from "effect"
+import type { PatchSettings } from "../schema/Config.ts"
 import { ContextAmbiguous, type ContextNotFound, type Hunk, type HunkLine } from "../schema/Patch.ts"
-import { type FileView, fileView } from "./FileView.ts"
+import { type FileView, fileView, placesFrom } from "./FileView.ts"
+import { type Bound, boundsOf, missingAnchor } from "./HunkAnchors.ts"
+import { type HunkChanges, hunkChanges, TakenLines } from "./HunkChanges.ts"
 import { allSteps, type Step, steps } from "./LooseText.ts"
 import { notFound } from "./NearestPlace.ts"
 import type { LineChange, TextLines } from "./TextLines.ts"
 
 export interface Placement {
   readonly changes: ReadonlyArray<LineChange>
-  /** Says of each hunk that did not fit exactly how it was found. */
+  /** Says of hunks that did not fit exactly, or not only there, how they were placed. */
   readonly notes: ReadonlyArray<string>
 }
 
+/** Whose hunks they are: for refusals and notes. */
+export interface Owner {
+  readonly path: string
+  /** Which section of the patch, from 1. */
+  readonly section: number
+}
+
+type Ambiguity = PatchSettings["ambiguity"]
+type Found<A> = Result.Result<A, ContextNotFound | ContextAmbiguous>
+
 /** The changes that the hunks make, in terms of the file's lines. */
-export const placeHunks = (
-  path: string,
-  file: TextLines,
-  hunks: ReadonlyArray<Hunk>,
-): Result.Result<Placement, ContextNotFound | ContextAmbiguous> =>
+export const placeHunks = (owner: Owner, file: TextLines, hunks: ReadonlyArray<Hunk>, ambiguity: Ambiguity): Found<Placement> =>
   Result.gen(function* () {
-    const view = fileView(path, file)
+    const view = fileView(owner.path, file)
+    const repeats = repetitions(hunks)
+    const taken = new TakenLines()
     const changes: Array<LineChange> = []
-    const notes: Array<string> = []
+    const places: Array<Place> = []
     // Behind the hunk before, and how far that was from where its header said.
     let after = 0
     let drift = 0
     for (const [index, hunk] of hunks.entries()) {
-      const number = index + 1
-      const search = { view, hunk, number, after, drift, taken: changes, repeats: repeatsFrom(hunks, index) }
-      const place = yield* firmLines(hunk).length === 0 ? placeInsertion(search) : placeLines(search)
-      changes.push(...changesAt(hunk, place.start))
+      const search = { view, owner, hunk, number: index + 1, after, drift, taken, ambiguity, repeats: repeats[index] ?? 1 }
+      const moved = hunkChanges(hunk)
+      const place = yield* firmLines(hunk).length === 0 ? placeInsertion(search, moved) : placeLines(search, moved)
+      const made = moved.at(place.start)
+      taken.take(made)
+      changes.push(...made)
+      places.push(place)
       after = place.next
       if (hunk.at !== undefined) drift = place.start - hunk.at
-      if (place.step > 0) notes.push(`"${path}": hunk ${number} was found only by ignoring ${steps[place.step - 1]}.`)
     }
-    return { changes, notes }
+    return { changes, notes: notesOn(owner.path, places) }
   })
 
 interface Search {
   readonly view: FileView
+  readonly owner: Owner
   readonly hunk: Hunk
   readonly number: number
   readonly after: number
   readonly drift: number
-  readonly taken: ReadonlyArray<LineChange>
+  readonly taken: TakenLines
+  readonly ambiguity: Ambiguity
   /** How many equal hunks follow each other from this one on: as many equal places are then no ambiguity. */
   readonly repeats: number
 }
@@ -58,32 +74,28 @@ interface Place {
   readonly start: number
   readonly next: number
   readonly step: Step
+  /** All the places there were, where the first of several was taken. */
+  readonly firstOf?: ReadonlyArray<number>
 }
-
-type Found<A> = Result.Result<A, ContextNotFound | ContextAmbiguous>
-
-const ambiguous = ({ number, view }: Search, places: ReadonlyArray<number>) =>
-  Result.fail(new ContextAmbiguous({ path: view.path, hunk: number, lines: places.slice(0, 100).map((place) => place + 1) }))
 
 // --- hunks with lines to find ---------------------------------------------------------------------------------------
 
-const placeLines = (search: Search): Found<Place> => {
-  const { after, hunk, number, taken, view } = search
-  const bounds = boundsOf(search)
-  if (bounds.length === 0) return notFound(view, number, { lines: missingAnchor(search) })
-  const patterns = patternsOf(hunk)
-  for (const step of allSteps) {
-    for (const pattern of patterns) {
+const placeLines = (search: Search, moved: HunkChanges): Found<Place> => {
+  const { after, hunk, view } = search
+  const bounds = boundsOf(view, hunk, after)
+  if (bounds.length === 0) return refuseMissing(search, { lines: missingAnchor(view, hunk) })
+  for (const pattern of patternsOf(hunk))
+    for (const step of allSteps) {
       const fitting = view.places(pattern, step, hunk.endOfFile)
-      const free = fitting.filter((place) => !collides(changesAt(hunk, place), taken))
       for (const bound of bounds) {
-        const start = choose(search, bound, free)
-        if (start === "several") return ambiguous(search, inBound(bound, free))
-        if (start !== undefined) return Result.succeed({ start, next: start + pattern.length, step })
+        const chosen = choose(search, bound, fitting, moved)
+        if (chosen === undefined) continue
+        const place = { start: chosen.start, next: chosen.start + pattern.length, step }
+        if (chosen.firstOf === undefined) return Result.succeed(place)
+        return search.ambiguity === "first" ? Result.succeed({ ...place, firstOf: chosen.firstOf }) : refuseSeveral(search, chosen.firstOf)
       }
     }
-  }
-  return notFound(view, number, { lines: oldLines(hunk), endOfFile: hunk.endOfFile, from: bounds[0]?.from ?? after })
+  return refuseMissing(search, { lines: oldLines(hunk), endOfFile: hunk.endOfFile, from: bounds[0]?.from ?? after })
 }
 
 const oldLines = (hunk: Hunk): ReadonlyArray<HunkLine> => hunk.lines.filter((line) => line.kind !== "add")
@@ -93,131 +105,124 @@ const firmLines = (hunk: Hunk): ReadonlyArray<HunkLine> => {
   return lines.slice(0, lines.length - hunk.looseTail)
 }
 
-/** The lines to find; and without the blank ones at the end, which may only separate this hunk from what follows. */
+/**
+ * The lines to find; and without blank kept ones at the end: those without a mark may only separate this hunk from what
+ * follows, and where no numbers hold them in place the others are often written by habit.
+ */
 const patternsOf = (hunk: Hunk): ReadonlyArray<ReadonlyArray<string>> => {
-  const full = oldLines(hunk).map((line) => line.text)
-  return hunk.looseTail === 0 ? [full] : [full, firmLines(hunk).map((line) => line.text)]
+  const full = oldLines(hunk)
+  const blanks = hunk.at === undefined ? full.length - 1 - full.findLastIndex(({ kind, text }) => kind !== "keep" || text !== "") : 0
+  const lengths = new Set([full.length, full.length - hunk.looseTail, full.length - blanks])
+  return [...lengths].filter((length) => length > 0).map((length) => full.slice(0, length).map(({ text }) => text))
 }
 
-const inBound = (bound: Bound, places: ReadonlyArray<number>): ReadonlyArray<number> => {
-  const below = places.filter((place) => place >= bound.from)
+interface Chosen {
+  readonly start: number
+  readonly firstOf?: ReadonlyArray<number>
+}
+
+/** Of the places that fit, the one the hunk means; with `firstOf` where nothing tells it from the others. */
+const choose = (
+  { drift, hunk, repeats, taken }: Search,
+  bound: Bound,
+  fitting: ReadonlyArray<number>,
+  moved: HunkChanges,
+): Chosen | undefined => {
+  const isFree = (place: number) => !taken.meet(moved.at(place))
+  const below = placesFrom(fitting, bound.from)
+  const told = hunk.at === undefined ? -1 : hunk.at + drift
+  if (told >= bound.from && placesFrom(below, told)[0] === told && isFree(told)) return { start: told }
+  const first = firstFew(below, isFree, repeats + 1)
   // Some repeat the anchor as the first line of the hunk.
-  return below.length > 0 ? below : places.filter((place) => place === bound.anchor)
+  const repeated =
+    bound.anchor !== undefined && first.length === 0 ? fitting.filter((place) => place === bound.anchor && isFree(place)) : []
+  const [start] = first.length > 0 ? first : repeated
+  if (start === undefined) return undefined
+  if (first.length <= repeats) return { start }
+  const inside = first.filter((place) => place < bound.blockEnd)
+  return inside.length > 0 && inside.length <= repeats ? { start } : { start, firstOf: firstFew(below, isFree, shownPlaces) }
 }
 
-const choose = ({ drift, hunk, repeats }: Search, bound: Bound, free: ReadonlyArray<number>): number | "several" | undefined => {
-  const places = inBound(bound, free)
-  if (hunk.at !== undefined && places.includes(hunk.at + drift)) return hunk.at + drift
-  if (places.length <= repeats) return places[0]
-  const inside = places.filter((place) => place < bound.blockEnd)
-  return inside.length > 0 && inside.length <= repeats ? inside[0] : "several"
-}
+/** A refusal or a note names so many places at most. */
+const shownPlaces = 100
 
-// --- anchors --------------------------------------------------------------------------------------------------------
-
-/** Where the lines of a hunk may start. */
-interface Bound {
-  readonly from: number
-  /** The line of the last anchor. */
-  readonly anchor: number | undefined
-  /** Where the block that the last anchor opens ends, by indentation. */
-  readonly blockEnd: number
-  /** More lines than one fit the anchor; then `from` is behind the first of them. */
-  readonly anchors: ReadonlyArray<number>
-}
-
-const noAnchor = (from: number): Bound => ({ from, anchor: undefined, blockEnd: from, anchors: [] })
-
-/** Below the hunk before, and as the second choice anywhere in the file. */
-const boundsOf = (search: Search): ReadonlyArray<Bound> => {
-  const starts = search.after === 0 ? [0] : [search.after, 0]
-  return starts.map((start) => descend(search, start)).filter((bound) => bound !== undefined)
-}
-
-/** Each anchor below the one before; undefined when one of them is not there. */
-const descend = ({ hunk, view }: Search, start: number): Bound | undefined => {
-  let bound = noAnchor(start)
-  for (const { text } of hunk.anchors) {
-    const places = view.anchorPlaces(text, bound.from)
-    const inside = places.filter((place) => place < bound.blockEnd)
-    const anchors = inside.length > 0 ? inside : places
-    const first = anchors[0]
-    if (first === undefined) return undefined
-    const single = anchors.length === 1
-    bound = { from: first + 1, anchor: first, blockEnd: single ? view.blockEnd(first) : first + 1, anchors: single ? [] : anchors }
+const firstFew = (places: ReadonlyArray<number>, isWanted: (place: number) => boolean, limit: number): ReadonlyArray<number> => {
+  const few: Array<number> = []
+  for (const place of places) {
+    if (few.length === limit) break
+    if (isWanted(place)) few.push(place)
   }
-  return bound
-}
-
-/** The anchor to name when the anchors lead nowhere: the first that is nowhere in the file, else the last. */
-const missingAnchor = ({ hunk, view }: Search): Hunk["anchors"] => {
-  const missing = hunk.anchors.find(({ text }) => view.anchorPlaces(text, 0).length === 0)
-  return missing === undefined ? hunk.anchors.slice(-1) : [missing]
+  return few
 }
 
 // --- hunks that only add --------------------------------------------------------------------------------------------
 
 /** Right behind the anchor, where the header says, or at the end of the file. */
-const placeInsertion = (search: Search): Found<Place> => {
-  const { after, drift, hunk, number, taken, view } = search
-  const bound = boundsOf(search)[0]
-  if (bound === undefined) return notFound(view, number, { lines: missingAnchor(search) })
-  if (bound.anchors.length > 1) return ambiguous(search, bound.anchors)
+const placeInsertion = (search: Search, moved: HunkChanges): Found<Place> => {
+  const { after, ambiguity, drift, hunk, taken, view } = search
+  const bound = boundsOf(view, hunk, after)[0]
+  if (bound === undefined) return refuseMissing(search, { lines: missingAnchor(view, hunk) })
+  if (bound.anchors.length > 1 && ambiguity === "refuse") return refuseSeveral(search, bound.anchors)
   const start = bound.anchor !== undefined ? bound.from : hunk.at !== undefined && !hunk.endOfFile ? hunk.at + drift : view.count
   const next = bound.anchor === undefined ? after : start
-  if (start < 0 || start > view.count || collides(changesAt(hunk, start), taken))
-    return notFound(view, number, { lines: [{ text: `line ${start} of the file, outside of other hunks`, line: hunk.line }] })
-  return Result.succeed({ start, next, step: 0 })
+  if (start < 0 || start > view.count || taken.meet(moved.at(start)))
+    return refuseMissing(search, { lines: [{ text: `line ${start} of the file, outside of other hunks`, line: hunk.line }] })
+  return Result.succeed({ start, next, step: 0, ...(bound.anchors.length > 1 ? { firstOf: bound.anchors } : {}) })
 }
 
-// --- what a hunk changes --------------------------------------------------------------------------------------------
+// --- refusals and notes ---------------------------------------------------------------------------------------------
 
-/** The changes of a hunk whose lines start at `start`. Kept lines stay out of them, also those retyped as - and +. */
-const changesAt = (hunk: Hunk, start: number): ReadonlyArray<LineChange> => {
-  const changes: Array<LineChange> = []
-  let at = start
-  let removed: Array<string> = []
-  let added: Array<string> = []
-  const close = () => {
-    const change = withoutCommonEnds(at - removed.length, removed, added)
-    if (change.remove > 0 || change.add.length > 0) changes.push(change)
-    removed = []
-    added = []
+const refuseMissing = ({ number, owner, view }: Search, wanted: Parameters<typeof notFound>[2]) =>
+  notFound(view, { section: owner.section, hunk: number }, wanted)
+
+const refuseSeveral = ({ hunk, number, owner }: Search, places: ReadonlyArray<number>) =>
+  Result.fail(
+    new ContextAmbiguous({
+      path: owner.path,
+      section: owner.section,
+      hunk: number,
+      patch_line: hunk.line,
+      lines: places.slice(0, shownPlaces).map((place) => place + 1),
+    }),
+  )
+
+const notesOn = (path: string, places: ReadonlyArray<Place>): ReadonlyArray<string> => {
+  const loose = steps.flatMap((ignored, index) => {
+    const numbers = places.flatMap(({ step }, at) => (step === index + 1 ? [at + 1] : []))
+    if (numbers.length === 0) return []
+    return [`"${path}": ${hunksNamed(numbers)} found only by ignoring ${ignored}.`]
+  })
+  const first = places.flatMap(({ firstOf }, at) =>
+    firstOf === undefined
+      ? []
+      : [`"${path}": hunk ${at + 1} fits at lines ${listed(firstOf.map((place) => place + 1))}; the first was taken.`],
+  )
+  const left = first.length - shownNotes
+  return [...loose, ...first.slice(0, shownNotes), ...(left > 0 ? [`"${path}": so did ${left} more hunks.`] : [])]
+}
+
+const shownNotes = 20
+
+const hunksNamed = (numbers: ReadonlyArray<number>): string =>
+  numbers.length === 1 ? `hunk ${numbers[0]} was` : `hunks ${listed(numbers)} were`
+
+const listed = (numbers: ReadonlyArray<number>): string =>
+  `${numbers.slice(0, shownNotes).join(", ")}${numbers.length > shownNotes ? ` and ${numbers.length - shownNotes} more` : ""}`
+
+// --- equal hunks ----------------------------------------------------------------------------------------------------
+
+/** For each hunk, how many equal ones follow each other from it on. */
+const repetitions = (hunks: ReadonlyArray<Hunk>): ReadonlyArray<number> => {
+  const counts = hunks.map(() => 1)
+  for (let index = hunks.length - 2; index >= 0; index--) {
+    const [hunk, next] = [hunks[index], hunks[index + 1]]
+    if (hunk !== undefined && next !== undefined && sameSearch(hunk, next)) counts[index] = (counts[index + 1] ?? 0) + 1
   }
-  for (const { kind, text } of hunk.lines) {
-    if (kind === "keep") close()
-    else (kind === "remove" ? removed : added).push(text)
-    if (kind !== "add") at++
-  }
-  close()
-  return changes
+  return counts
 }
 
-const withoutCommonEnds = (at: number, removed: ReadonlyArray<string>, added: ReadonlyArray<string>): LineChange => {
-  const shorter = Math.min(removed.length, added.length)
-  let head = 0
-  while (head < shorter && removed[head] === added[head]) head++
-  let tail = 0
-  while (tail < shorter - head && removed.at(-1 - tail) === added.at(-1 - tail)) tail++
-  return { at: at + head, remove: removed.length - head - tail, add: added.slice(head, added.length - tail) }
-}
-
-const collides = (changes: ReadonlyArray<LineChange>, taken: ReadonlyArray<LineChange>): boolean =>
-  changes.some((a) => taken.some((b) => a.at < b.at + b.remove && b.at < a.at + a.remove))
-
-/** Equal hunks in a row, counted from `index`. */
-const repeatsFrom = (hunks: ReadonlyArray<Hunk>, index: number): number => {
-  const hunk = hunks[index]
-  let end = index + 1
-  while (hunk !== undefined && end < hunks.length && sameSearch(hunk, hunks[end])) end++
-  return end - index
-}
-
-const sameSearch = (a: Hunk, b: Hunk | undefined): boolean => {
-  if (b === undefined || a.endOfFile !== b.endOfFile) return false
-  const [linesOfA, linesOfB] = [oldLines(a), oldLines(b)]
-  return sameTexts(a.anchors, b.anchors) && sameTexts(linesOfA, linesOfB)
-}
+const sameSearch = (a: Hunk, b: Hunk): boolean =>
+  a.endOfFile === b.endOfFile && sameTexts(a.anchors, b.anchors) && sameTexts(oldLines(a), oldLines(b))
 
 const sameTexts = (a: ReadonlyArray<{ readonly text: string }>, b: ReadonlyArray<{ readonly text: string }>): boolean =>
   a.length === b.length && a.every(({ text }, index) => text === b[index]?.text)

@@ -43,12 +43,16 @@ export const readHeader = (line: string): HunkHeader | undefined => {
 
 const marks: Readonly<Record<string, HunkLine["kind"]>> = { " ": "keep", "-": "remove", "+": "add" }
 
-/** Takes a line into the hunk; false when the line has no mark of a hunk's line. An empty line is a blank kept one. */
+/**
+ * Takes a line into the hunk; false when the line has no mark of a hunk's line. An empty line is a blank kept one. To a
+ * file a lone CR ends a line, so what is to be found there is split at it; what is added keeps it.
+ */
 export const takeLine = (draft: Draft, text: string, index: number): boolean => {
   if (text.startsWith("\\ ")) return takeNoNewline(draft)
   const kind = text === "" ? "keep" : marks[text.charAt(0)]
   if (kind === undefined) return false
-  draft.lines.push({ kind, text: text.slice(1), line: index + 1 })
+  const content = text.slice(1)
+  for (const part of kind === "add" ? [content] : content.split("\r")) draft.lines.push({ kind, text: part, line: index + 1 })
   return true
 }
 
@@ -57,8 +61,8 @@ const takeNoNewline = (draft: Draft): boolean => {
   const last = draft.lines.at(-1)
   if (last === undefined) return false
   draft.endOfFile = true
-  // After a removed line it describes the old file; what is added instead ends in a newline unless told again.
-  draft.finalNewline = last.kind === "remove"
+  // After a removed line it describes the old file; what is added instead ends in a newline unless told so too.
+  draft.finalNewline = last.kind === "remove" && draft.finalNewline !== false
   return true
 }
 

@@ -5,6 +5,7 @@
 import { Result } from "effect"
 import { ContextAmbiguous, type ContextNotFound, type Edit, InvalidPatch } from "../schema/Patch.ts"
 import { fileView } from "./FileView.ts"
+import { runsOf } from "./LineRuns.ts"
 import { notFound } from "./NearestPlace.ts"
 import { joined, lineAt, textLines } from "./TextLines.ts"
 
@@ -33,12 +34,12 @@ const applyEdit = (
   const wanted = edit.count ?? 1
   if (places.length === 0) {
     const lines = edit.old.split(/\r?\n/u).map((text, index) => ({ text, line: index + 1 }))
-    return notFound(fileView(path, file), number, { lines })
+    return notFound(fileView(path, file), { edit: number }, { lines })
   }
   const apart = withoutOverlaps(places)
   if (wanted !== "all" && (places.length !== wanted || apart.length !== wanted)) {
     const lines = places.slice(0, 100).map(({ at }) => lineAt(file, at) + 1)
-    return Result.fail(new ContextAmbiguous({ path, hunk: number, lines, wanted }))
+    return Result.fail(new ContextAmbiguous({ path, edit: number, lines, wanted }))
   }
   return Result.succeed(replaceAt(bytes, apart, edit.new))
 }
@@ -67,24 +68,31 @@ const placesOf = (bytes: Uint8Array, text: string, ending: string): ReadonlyArra
 }
 
 const occurrences = (bytes: Uint8Array, wanted: Uint8Array, ending: string): ReadonlyArray<Occurrence> => {
-  const found: Array<Occurrence> = []
+  const places = fewPlaces(bytes, wanted) ?? runsOf(wanted, bytes.length, (at, index) => bytes[at] === wanted[index])
+  return places.filter((at) => !isHalf(bytes, wanted, at)).map((at) => ({ at, length: wanted.length, ending }))
+}
+
+/** The second half of a CR LF is no line ending of its own. */
+const isHalf = (bytes: Uint8Array, wanted: Uint8Array, at: number): boolean => wanted[0] === LF && bytes[at - 1] === CR
+
+/** The quick way, given up where so much is alike that it would be the slow one. */
+const fewPlaces = (bytes: Uint8Array, wanted: Uint8Array): ReadonlyArray<number> | undefined => {
+  const places: Array<number> = []
   const last = wanted.length - 1
+  let compared = 0
   for (let at = 0; at + last < bytes.length; at++) {
     if (bytes[at] !== wanted[0] || bytes[at + last] !== wanted[last]) continue
-    // The second half of a CR LF is no line ending of its own.
-    const isHalf = wanted[0] === LF && bytes[at - 1] === CR
-    if (!isHalf && isAt(bytes, wanted, at)) found.push({ at, length: wanted.length, ending })
+    let same = 0
+    while (same < wanted.length && bytes[at + same] === wanted[same]) same++
+    if (same === wanted.length) places.push(at)
+    compared += same
+    if (compared > 4 * bytes.length) return undefined
   }
-  return found
+  return places
 }
 
 const LF = 10
 const CR = 13
-
-const isAt = (bytes: Uint8Array, wanted: Uint8Array, at: number): boolean => {
-  for (let index = 0; index < wanted.length; index++) if (bytes[at + index] !== wanted[index]) return false
-  return true
-}
 
 const withoutOverlaps = (places: ReadonlyArray<Occurrence>): ReadonlyArray<Occurrence> => {
   const apart: Array<Occurrence> = []

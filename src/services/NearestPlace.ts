@@ -13,14 +13,17 @@ export interface Wanted {
   readonly from?: number
 }
 
-/** The refusal of hunk `number`. What it quotes is bounded. */
-export const notFound = (view: FileView, number: number, wanted: Wanted): Result.Result<never, ContextNotFound> => {
+/** What was to be placed: a hunk of a section, or an edit; each counted from 1. */
+export type Change = { readonly section: number; readonly hunk: number } | { readonly edit: number }
+
+/** The refusal of a change whose lines are not there. What it quotes is bounded. */
+export const notFound = (view: FileView, change: Change, wanted: Wanted): Result.Result<never, ContextNotFound> => {
   const keys = view.keys(3)
   const wantedKeys = wanted.lines.map(({ text }) => keyOf(text, 3))
   const start = wanted.endOfFile === true ? Math.max(view.count - wanted.lines.length, 0) : nearest(keys, wantedKeys, wanted.from ?? 0)
   const differing = start === undefined ? -1 : wantedKeys.findIndex((key, index) => key === undefined || key !== keys[start + index])
   const shown = wanted.lines[Math.max(differing, 0)] ?? { text: "", line: 0 }
-  const fact = { path: view.path, hunk: number, wanted: excerpt(shown.text, 400), wanted_line: shown.line }
+  const fact = { path: view.path, ...change, wanted: excerpt(shown.text, 400), wanted_line: shown.line }
   if (start === undefined) return Result.fail(new ContextNotFound(fact))
   const at = start + Math.max(differing, 0)
   return Result.fail(
@@ -40,6 +43,9 @@ type Keys = ReadonlyArray<string | undefined>
 const nearest = (keys: Keys, wanted: Keys, from: number): number | undefined =>
   mostEqualLines(keys, wanted, from) ?? mostLikeLine(keys, wanted)
 
+/** A line that stands more often than this in what was wanted tells little; the bound keeps the search linear. */
+const countedPositions = 20
+
 /** Where most lines are the same; blank ones say nothing. */
 const mostEqualLines = (keys: Keys, wanted: Keys, from: number): number | undefined => {
   const positions = new Map<string, Array<number>>()
@@ -47,7 +53,7 @@ const mostEqualLines = (keys: Keys, wanted: Keys, from: number): number | undefi
     if (key === undefined || key === "") continue
     const known = positions.get(key)
     if (known === undefined) positions.set(key, [index])
-    else known.push(index)
+    else if (known.length < countedPositions) known.push(index)
   }
   const scores = new Int32Array(keys.length)
   let best: number | undefined

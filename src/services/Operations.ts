@@ -3,9 +3,11 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Context, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
-import type { LeaseRequest } from "../schema/Lease.ts"
-import { Cancelled, CheckOnlyConflict, OperationKeyConflict, RunnerUnavailable } from "../schema/Operation.ts"
+import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
+import type { Outcome } from "../schema/Journal.ts"
+import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
+import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
+import { PatchFailed } from "../schema/Patch.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
@@ -16,8 +18,8 @@ import { Digest } from "./Digest.ts"
 import { Endings } from "./Endings.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import { Policy } from "./Policy.ts"
-import { type Reply, Runner } from "./Runner.ts"
-import { type Recorded, Store } from "./Store.ts"
+import { type CutOperation, type Reply, Runner } from "./Runner.ts"
+import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 
 /** What the gate has to know about a tool. */
 export interface GatedTool<in Input = never> {
@@ -41,6 +43,8 @@ interface Recording {
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
 export const DEFAULT_LEASE_WAIT = 10_000
+/** How often a call looks whether the same call has ended in another server, in milliseconds. */
+const LOOK_EVERY = 25
 
 export class Operations extends Context.Service<
   Operations,
@@ -49,6 +53,8 @@ export class Operations extends Context.Service<
     readonly run: <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) => Effect.Effect<Reply, Refusal, Caller>
     /** The settings of a workspace this caller may use. */
     readonly authorize: (workspaceId: string) => Effect.Effect<WorkspaceSettings, WorkspaceNotFound | Unauthorized, Caller>
+    /** The operation as it is now; one whose server is gone is settled first, by what the workspace side knows of it. */
+    readonly settled: (operation: Recorded) => Effect.Effect<Recorded, Refusal>
   }
 >()("codespace/services/Operations") {
   static readonly layer = Layer.effect(
@@ -67,7 +73,29 @@ const make = Effect.gen(function* () {
   const endings = yield* Endings
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
-  yield* store.interruptOrphans.pipe(Effect.ignore({ log: true }))
+
+  /** Settles what servers that are gone left running in the workspaces of this one. */
+  const settleOrphans = Effect.fn("Operations.settleOrphans")(function* (only?: string) {
+    const orphans = (yield* store.orphans).filter(({ workspaceId }) => workspaceId === (only ?? workspaceId))
+    for (const [workspaceId, cut] of Map.groupBy(orphans, (orphan) => orphan.workspaceId as WorkspaceSettings["id"])) {
+      // Whoever has the workspace settles them; here nobody can ask for them.
+      if (!config.workspaces.has(workspaceId)) continue
+      const outcomes = yield* runner.outcomes(workspaceId, cut.map(cutOf))
+      for (const orphan of cut) {
+        const outcome = outcomes.get(orphan.operationId)
+        if (outcome === undefined) continue
+        yield* store.settleOrphan(orphan, endingOf(orphan, outcome))
+        yield* runner.acknowledge(workspaceId, cutOf(orphan))
+      }
+    }
+  })
+  yield* settleOrphans().pipe(Effect.ignore({ log: true }))
+
+  const settled = Effect.fnUntraced(function* (operation: Recorded) {
+    if (!store.isOrphan(operation)) return operation
+    yield* settleOrphans(operation.workspaceId)
+    return Option.getOrElse(yield* store.byId(operation.operationId), () => operation)
+  })
 
   const authorize = Effect.fnUntraced(function* (workspaceId: string) {
     const caller = yield* Caller
@@ -101,37 +129,61 @@ const make = Effect.gen(function* () {
     }
   })
 
-  /** The stored outcome of a known key, once it is certain that the arguments are the same. */
-  const replay = Effect.fnUntraced(function* (known: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
-    const operation_key = asked.key ?? ""
-    if (known.kind !== asked.kind || known.fingerprint !== asked.fingerprint)
-      return yield* new OperationKeyConflict({ operation_key, operation_id: known.operationId, kind: known.kind })
-    if (known.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: known.operationId })
-    if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
-    if (known.result !== undefined) return { result: known.result }
-    if (known.state === "running") return yield* new RunnerUnavailable({ cause: `${known.operationId} still runs in another server` })
-    return yield* new Cancelled({ operation_id: known.operationId })
+  /** The operation once it has an outcome; as it is when the wait for another server's is over. */
+  const outcomeOf = Effect.fnUntraced(function* (recorded: Recorded, waitMs: number) {
+    const end = (yield* Clock.currentTimeMillis) + waitMs
+    for (let known = yield* settled(recorded); ; ) {
+      if (known.state !== "running" || known.result !== undefined || (yield* Clock.currentTimeMillis) >= end) return known
+      yield* Effect.sleep(LOOK_EVERY)
+      known = yield* settled(Option.getOrElse(yield* store.byId(known.operationId), () => recorded))
+    }
   })
 
-  /** Takes the lease, records the beginning and runs; a key that became known meanwhile answers from its record. */
-  const perform = Effect.fnUntraced(function* (asked: Asked, lease: LeaseRequest | undefined, waitMs: number) {
-    if (lease !== undefined) yield* leases.acquire(asked.workspaceId, lease, `${asked.kind} of ${asked.caller}`, waitMs)
+  /** The stored outcome of a known key, once it is certain that the arguments are the same. */
+  const replay = Effect.fnUntraced(function* (recorded: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
+    const operation_key = asked.key ?? ""
+    const { kind, operationId } = recorded
+    if (kind !== asked.kind || recorded.fingerprint !== asked.fingerprint)
+      return yield* new OperationKeyConflict({ operation_key, operation_id: operationId, kind })
+    if (recorded.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: operationId })
+    const known = yield* outcomeOf(recorded, asked.waitMs)
+    if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
+    if (known.result !== undefined && !keyIsFree(known)) return { result: known.result }
+    if (known.state === "running")
+      return yield* new WorkspaceBusy({
+        workspace_id: known.workspaceId,
+        holder: `${operationId}, the first call with this operation_key`,
+        kind,
+        since: DateTime.formatIso(DateTime.makeUnsafe(known.createdAt)),
+        expires: "when it ends",
+        waited_ms: asked.waitMs,
+      })
+    return yield* new Cancelled({ operation_id: operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
+  })
+
+  /** Takes the lease, records the beginning and runs; for a key that became known meanwhile only says whose it is. */
+  const perform = Effect.fnUntraced(function* (asked: Asked) {
+    if (asked.lease !== undefined)
+      yield* leases.acquire(asked.workspace, asked.lease, `${asked.kind} of ${asked.caller} (${asked.client})`, asked.waitMs)
     const { begun, operation } = yield* store.begin(asked)
-    if (!begun) return { reply: yield* replay(operation, asked) }
+    if (!begun) return { operation }
     const reply = yield* runner
       .execute({ tool: asked.kind, workspaceId: asked.workspaceId, input: asked.input, operationId: operation.operationId })
       .pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
-    return { reply, operation }
+    return { operation, reply }
   })
 
   /** Runs a recorded call inside its lease; the lease ends with the call, or with the process it left running. */
-  const execute = Effect.fnUntraced(function* (asked: Asked, lease: LeaseRequest | undefined, waitMs: number) {
+  const execute = Effect.fnUntraced(function* (asked: Asked) {
     const scope = yield* Scope.make()
     return yield* Effect.uninterruptibleMask((restore) =>
-      restore(Scope.provide(perform(asked, lease, waitMs), scope)).pipe(
+      restore(Scope.provide(perform(asked), scope)).pipe(
         Effect.onError(() => Scope.close(scope, Exit.void)),
         Effect.flatMap(({ operation, reply }) =>
-          operation === undefined ? Effect.as(Scope.close(scope, Exit.void), reply) : record(operation, reply, scope),
+          // Another server's outcome is waited for without the lease.
+          reply === undefined
+            ? Effect.andThen(Scope.close(scope, Exit.void), restore(replay(operation, asked)))
+            : record(operation, reply, scope),
         ),
       ),
     )
@@ -152,16 +204,30 @@ const make = Effect.gen(function* () {
         ),
       )
     yield* recorded
+    yield* runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))
     return { ...reply, result }
   })
 
   const recordFailure = (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) => {
     const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
-    const state = refusal !== undefined ? "failed" : Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
-    return store
-      .settle(operation, { state, ...(refusal === undefined ? {} : { refusal: toRecord(refusal) }) })
-      .pipe(Effect.ignore({ log: true }))
+    const recorded =
+      refusal === undefined ? recordCut(operation, exit) : store.settle(operation, { state: "failed", refusal: toRecord(refusal) })
+    return recorded.pipe(Effect.ignore({ log: true }))
   }
+
+  /** A call that was cancelled, or broken off by a defect, may have done its work all the same. */
+  const recordCut = Effect.fnUntraced(function* (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) {
+    const state = Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
+    const workspaceId = operation.workspaceId as WorkspaceSettings["id"]
+    const outcomes = yield* runner
+      .outcomes(workspaceId, [cutOf(operation)])
+      .pipe(Effect.catch(() => Effect.succeed(new Map<string, Outcome>())))
+    const outcome = outcomes.get(operation.operationId)
+    if (outcome?.kind === "rolled_back") return yield* store.settle(operation, { state, reason: `its patch ${rolledBack}` })
+    if (outcome === undefined || outcome.kind === "unknown") return yield* store.settle(operation, { state })
+    yield* store.settle(operation, endingOf(operation, outcome))
+    yield* runner.acknowledge(workspaceId, cutOf(operation))
+  })
 
   /** At most one run of a key at a time in this server; a repeat waits for its outcome. */
   const once = Effect.fnUntraced(function* (asked: Asked, effect: Effect.Effect<Reply, Refusal>): Effect.fn.Return<Reply, Refusal> {
@@ -171,7 +237,7 @@ const make = Effect.gen(function* () {
     if (first === undefined) return yield* lead(slot, asked, effect)
     const outcome = yield* Effect.exit(Deferred.await(first.outcome))
     const known = yield* store.byKey(asked.caller, asked.workspaceId, asked.key)
-    if (Option.isSome(known)) return yield* replay(known.value, asked)
+    if (Option.isSome(known) && !keyIsFree(known.value)) return yield* replay(known.value, asked)
     // The first call was refused before it was recorded, so its key is free for other arguments.
     return yield* first.fingerprint === asked.fingerprint ? outcome : once(asked, effect)
   })
@@ -199,7 +265,11 @@ const make = Effect.gen(function* () {
       kind: tool.name,
       key,
       caller: caller.name,
+      client: caller.client,
       workspaceId: settings.id,
+      workspace: settings,
+      lease: tool.lease(input, touches),
+      waitMs,
       fingerprint: digest.sha256(fingerprintText(input)),
       checkOnly: checkOnly ?? false,
       input,
@@ -207,9 +277,10 @@ const make = Effect.gen(function* () {
     return yield* once(
       asked,
       Effect.gen(function* () {
-        const known = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
-        if (Option.isSome(known)) return yield* replay(known.value, asked)
-        return yield* execute(asked, tool.lease(input, touches), waitMs)
+        const recorded = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
+        const known = Option.isSome(recorded) ? yield* settled(recorded.value) : undefined
+        if (known !== undefined && !keyIsFree(known)) return yield* replay(known, asked)
+        return yield* execute(asked)
       }),
     )
   })
@@ -219,6 +290,7 @@ const make = Effect.gen(function* () {
     run: (tool, input) =>
       Effect.withSpan(run(tool, input), "Operations.run", { attributes: { tool: tool.name }, captureStackTrace: false }),
     authorize,
+    settled,
   })
 })
 
@@ -227,10 +299,45 @@ interface Asked {
   readonly kind: string
   readonly key: string | undefined
   readonly caller: string
+  readonly client: string
   readonly workspaceId: WorkspaceSettings["id"]
+  readonly workspace: WorkspaceSettings
+  readonly lease: LeaseRequest | undefined
+  /** How long it waits for its lease, or for the outcome of the same call in another server, in milliseconds. */
+  readonly waitMs: number
   readonly fingerprint: string
   readonly checkOnly: boolean
   readonly input: Schema.JsonObject
+}
+
+const cutOf = ({ kind, operationId }: Recorded): CutOperation => ({ operationId, tool: kind })
+
+const serverEnded = "its server ended before the outcome was recorded"
+const rolledBack = "was rolled back: every file is as it was"
+
+/** What a record says of an operation that was cut, once it is known what became of it. */
+const endingOf = (operation: Recorded, outcome: Outcome): Ending => {
+  switch (outcome.kind) {
+    case "committed":
+      return {
+        state: "done",
+        result: named(operation, outcome.delta as Schema.JsonObject),
+        reason: `${serverEnded}; its patch was complete`,
+      }
+    case "rolled_back":
+      return {
+        state: "interrupted",
+        result: named(operation, { status: "failed_rolled_back", changes: [] }),
+        reason: `its server ended; its patch ${rolledBack}`,
+      }
+    case "attention":
+      return {
+        state: "failed",
+        refusal: toRecord(new PatchFailed({ status: "failed_partial", cause: "its server ended", paths: outcome.paths })),
+      }
+    case "unknown":
+      return { state: "interrupted", reason: serverEnded }
+  }
 }
 
 /** A result under the name of its operation. */
@@ -238,9 +345,9 @@ const named = (operation: Recorded, result: Schema.JsonObject): Schema.JsonObjec
 
 const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
-/** The arguments in one canonical text: keys sorted at every level, without what only names or previews the call. */
+/** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
 const fingerprintText = (input: Schema.JsonObject): string => {
-  const { check_only: _checkOnly, operation_key: _key, ...own } = input
+  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, ...own } = input
   return toText(sorted(own))
 }
 

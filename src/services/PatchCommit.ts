@@ -1,18 +1,36 @@
 /**
  * The part of a patch that touches the disk: all targets of a plan get their new content, or none does.
  *
- * New contents are staged under random names beside their targets, old ones keep a second name there. The commit then
- * only renames, links and unlinks, so undoing it is renaming back: the old file returns itself, with its mode and times.
- * Failure, interruption and defect all end in the abort. A crash of this process does not; see `stage` and `commit`,
- * between which a record of the plan would stand.
+ * New contents are staged outside of everybody's sight, old ones get a second name there, and the plan is written down.
+ * From then on whoever reads it can undo everything, so failure, interruption, defect and the death of this process all
+ * end the same way. The commit only renames, links and unlinks; undoing it returns the old files themselves, with their
+ * modes and times. The patch counts as made when its plan is marked so, after the disk was read back and, where the
+ * caller wants it, a command has agreed.
  */
 import { Cause, Effect, Exit, Option, Random } from "effect"
 import { absent, type Version } from "../schema/Files.ts"
+import type { JournalPlace, JournalPlan, JournalTarget } from "../schema/Journal.ts"
 import type { RunnerUnavailable, StorageFull } from "../schema/Operation.ts"
-import { PatchFailed, VersionConflict } from "../schema/Patch.ts"
+import { type Delta, PatchFailed, type Verified, type VerifyFailed, VersionConflict } from "../schema/Patch.ts"
 import { ConfinedPath, type NotAFile, type PathNotFound, type PathProtected, type SymlinkRejected } from "../schema/Workspace.ts"
-import { type Entry, type PathFailure, type Root, refusalOf } from "./Disk.ts"
+import { type PathFailure, type Root, refusalOf } from "./Disk.ts"
+import {
+  conclude,
+  filePath,
+  isMarked,
+  type Journaled,
+  makePrivateFolder,
+  notePlaces,
+  prepare,
+  removeIfThere,
+  removeMark,
+  removePrivateFolder,
+} from "./JournalMarks.ts"
+import { syncTargets } from "./JournalRecovery.ts"
 import type { FileState } from "./PatchEngine.ts"
+import type { PatchJournal } from "./PatchJournal.ts"
+import { hasCode, inOrder, rootOf, succeeds, undo } from "./PatchUndo.ts"
+import { inFolder, privateFolderIn } from "./PrivateFolder.ts"
 import { sameBytes } from "./TextLines.ts"
 
 /** A target with its folders looked up. */
@@ -20,14 +38,16 @@ export interface PlacedTarget {
   readonly path: ConfinedPath
   readonly before: FileState | undefined
   readonly after: FileState | undefined
-  /** The deepest folder above it that exists. */
+  /** The deepest folder above it that exists, and its device. */
   readonly folder: ConfinedPath
+  readonly device: number
   /** Folders to make, outermost first. */
   readonly missing: ReadonlyArray<ConfinedPath>
 }
 
 export type CommitRefusal =
   | PatchFailed
+  | VerifyFailed
   | VersionConflict
   | StorageFull
   | PathProtected
@@ -36,88 +56,173 @@ export type CommitRefusal =
   | NotAFile
   | SymlinkRejected
 
-type StepFailure = PathFailure | VersionConflict | PatchFailed
+type StepFailure = PathFailure | VersionConflict | PatchFailed | VerifyFailed
 
-/** What one transaction has on disk besides its targets, and how to undo what it did to them. */
-interface Work {
+/** What a patch is made on, and for whom. */
+export interface CommitSite {
   readonly root: Root
+  readonly journal: PatchJournal["Service"]
   readonly versionOf: (bytes: Uint8Array) => Version
-  readonly temporary: Set<ConfinedPath>
-  readonly undo: Array<{ readonly path: ConfinedPath; readonly run: Effect.Effect<void, StepFailure> }>
+}
+
+export interface CommitRequest {
+  readonly targets: ReadonlyArray<PlacedTarget>
+  /** What is answered when it has happened. */
+  readonly delta: Delta
+  /** The recorded operation it belongs to. */
+  readonly operationId?: string | undefined
+  /** Decides, with everything on disk, whether the patch stays. */
+  readonly verify?: Effect.Effect<Verified, VerifyFailed> | undefined
+}
+
+/** What one transaction has on disk besides its targets, and how far it has come. */
+interface Work extends CommitSite, CommitRequest {
+  readonly journaled: Journaled
+  /** Files that have to be gone at the end. */
+  readonly temporary: Set<JournalPlace>
+  /** Private folders in the workspace, by the folder they were made in. */
+  readonly places: Map<ConfinedPath, ConfinedPath>
+  /** Targets and folders that may have been changed. */
+  readonly begun: Set<ConfinedPath>
+  plan: JournalPlan | undefined
+  isVerifying: boolean
 }
 
 /** A target whose new content lies ready and whose old content has a second name. */
-interface StagedTarget extends PlacedTarget {
-  readonly fresh: { readonly path: ConfinedPath; readonly entry: Entry | undefined } | undefined
-  readonly old: { readonly path: ConfinedPath; readonly entry: Entry | undefined } | undefined
-}
+type StagedTarget = PlacedTarget & JournalTarget
 
-/** Brings every target to its planned state, or restores all of them. Can be interrupted until the commit begins. */
+/** Brings every target to its planned state, or restores all of them. Can be interrupted until the commit begins, and while a command verifies. */
 export const performPlan = Effect.fn("PatchCommit.performPlan")(function* (
-  root: Root,
-  targets: ReadonlyArray<PlacedTarget>,
-  versionOf: (bytes: Uint8Array) => Version,
-): Effect.fn.Return<ReadonlyArray<string>, CommitRefusal> {
-  const work: Work = { root, versionOf, temporary: new Set(), undo: [] }
-  return yield* Effect.uninterruptibleMask((restore) =>
+  site: CommitSite,
+  request: CommitRequest,
+): Effect.fn.Return<Delta, CommitRefusal> {
+  return yield* perform(site, request).pipe(Effect.catchCause((cause) => Effect.failCause(Cause.map(cause, inWords))))
+})
+
+const perform = (site: CommitSite, request: CommitRequest): Effect.Effect<Delta, StepFailure> =>
+  performOnce(site, request).pipe(
+    Effect.catchIf(hasCode("EXDEV"), (failure) => (site.journal.comeNearer() ? perform(site, request) : Effect.fail(failure))),
+  )
+
+const performOnce = (site: CommitSite, request: CommitRequest) =>
+  Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
-      const exit = yield* Effect.exit(Effect.flatMap(restore(stage(work, targets)), (staged) => commit(work, staged)))
+      const journaled = yield* restore(site.journal.begin(request.operationId))
+      const work: Work = {
+        ...site,
+        ...request,
+        journaled,
+        temporary: new Set(),
+        places: new Map(),
+        begun: new Set(),
+        plan: undefined,
+        isVerifying: false,
+      }
+      const exit = yield* Effect.exit(
+        Effect.gen(function* () {
+          const staged = yield* restore(stage(work))
+          yield* commit(work, staged)
+          return yield* seal(work, request.verify === undefined ? undefined : yield* verify(work, restore(request.verify)))
+        }),
+      )
       if (Exit.isFailure(exit)) return yield* abort(work, exit.cause)
-      const left = yield* removeTemporary(work)
-      return left.map((path) => `The temporary file "${path}" could not be removed.`)
+      yield* cleanPlaces(work)
+      yield* site.journal.finished(journaled, inJournal(work))
+      return exit.value
     }),
   )
-})
 
 // --- stage ----------------------------------------------------------------------------------------------------------
 
 /** Writes all new contents, then holds on to the old ones and makes sure that they are those the plan was made for. */
-const stage = Effect.fnUntraced(function* (work: Work, targets: ReadonlyArray<PlacedTarget>) {
-  const written: Array<PlacedTarget & Pick<StagedTarget, "fresh">> = []
-  for (const target of targets) written.push({ ...target, fresh: yield* writeFresh(work, target) })
+const stage = Effect.fnUntraced(function* (work: Work) {
+  yield* makePlaces(work)
+  const fresh: Array<JournalTarget["fresh"]> = []
+  for (const [index, target] of work.targets.entries()) fresh.push(yield* writeFresh(work, target, index))
   const staged: Array<StagedTarget> = []
-  for (const target of written) staged.push({ ...target, old: yield* keepOld(work, target) })
+  for (const [index, target] of work.targets.entries()) {
+    const old = yield* keepOld(work, target, index)
+    const next = fresh[index]
+    staged.push({ ...target, ...(next === undefined ? {} : { fresh: next }), ...(old === undefined ? {} : { old }) })
+  }
+  const plan: JournalPlan = {
+    durable: work.journal.durable,
+    verifies: work.verify !== undefined,
+    targets: staged.map(({ fresh, missing, old, path }) => ({
+      path,
+      missing,
+      ...(fresh === undefined ? {} : { fresh }),
+      ...(old === undefined ? {} : { old }),
+    })),
+    delta: work.delta,
+  }
+  if (plan.durable) for (const place of work.places.values()) yield* work.root.syncDirectory(place)
+  work.plan = plan
+  yield* prepare(work.journaled, plan)
   return staged
 })
 
-const writeFresh = Effect.fnUntraced(function* (work: Work, { after, folder }: PlacedTarget) {
+/** Private folders, where a file cannot come from the journal. They are noted first: a crash must not lose one. */
+const makePlaces = Effect.fnUntraced(function* ({ journal, journaled, places, root, targets }: Work) {
+  for (const target of targets) {
+    const folder = folderNear(journal, target)
+    if (folder === undefined || places.has(folder)) continue
+    const parts = [yield* Random.nextIntBetween(0, 2 ** 32), yield* Random.nextIntBetween(0, 2 ** 32)]
+    places.set(folder, privateFolderIn(folder, parts.map((part) => part.toString(16).padStart(8, "0")).join("")))
+  }
+  if (places.size === 0) return
+  yield* notePlaces(journaled, [...places.values()], journal.durable)
+  for (const place of places.values()) yield* makePrivateFolder(root, place)
+})
+
+/** The folder of the workspace in which a target's files have to lie; undefined where the journal is near enough. */
+const folderNear = (journal: PatchJournal["Service"], { device, folder }: PlacedTarget): ConfinedPath | undefined => {
+  const distance = journal.distanceTo(device)
+  return distance === "journal" ? undefined : distance === "root" ? ConfinedPath.make("") : folder
+}
+
+/** A name for a file; it is registered before it is made, so that no interruption can lose it. */
+const placeFor = (work: Work, target: PlacedTarget, kind: "n" | "o", index: number): JournalPlace => {
+  const name = filePath(work.journaled, kind, index)
+  const folder = folderNear(work.journal, target)
+  const near = folder === undefined ? undefined : work.places.get(folder)
+  const place: JournalPlace = near === undefined ? { root: "journal", path: name } : { root: "workspace", path: inFolder(near, name) }
+  work.temporary.add(place)
+  return place
+}
+
+const rootAt = ({ journaled, root }: Work, place: JournalPlace): Root => rootOf({ journal: journaled.folder, workspace: root }, place)
+
+const writeFresh = Effect.fnUntraced(function* (work: Work, target: PlacedTarget, index: number) {
+  const { after } = target
   if (after === undefined) return undefined
-  const path = yield* temporaryIn(work, folder)
-  yield* work.root.createFile(path, after.bytes, after.mode)
-  return { path, entry: yield* work.root.stat(path) }
+  const place = placeFor(work, target, "n", index)
+  const { inode } = yield* rootAt(work, place).createFile(place.path, after.bytes, after.mode, work.journal.durable)
+  return { place, inode, version: work.versionOf(after.bytes) }
 })
 
-const keepOld = Effect.fnUntraced(function* (work: Work, { before, folder, path }: PlacedTarget) {
-  const { root } = work
-  const entry = yield* root.stat(path)
-  if (before === undefined && entry === undefined) return undefined
-  if (before === undefined || entry === undefined) return yield* conflict(work, path, before)
-  const copy = yield* temporaryIn(work, folder)
-  yield* root.link(path, copy).pipe(
-    Effect.catchIf(isWithoutLinks, () => root.createFile(copy, before.bytes, before.mode)),
-    Effect.catchTag("PATH_NOT_FOUND", () => conflict(work, path, before)),
+const keepOld = Effect.fnUntraced(function* (work: Work, target: PlacedTarget, index: number) {
+  const { before, path } = target
+  if (before === undefined) return (yield* work.root.stat(path)) === undefined ? undefined : yield* conflict(work, path, before)
+  const place = placeFor(work, target, "o", index)
+  const root = rootAt(work, place)
+  yield* work.root.link(path, place.path, root).pipe(
+    Effect.catchIf(isWithoutLinks, () => copyOld(work, target, place)),
+    Effect.catchTag(["PATH_NOT_FOUND", "SYMLINK_REJECTED"], () => conflict(work, path, before)),
   )
-  const now = yield* root.readFile(path).pipe(Effect.catchTag("PATH_NOT_FOUND", () => conflict(work, path, before)))
-  if (!sameBytes(now.bytes, before.bytes)) return yield* conflict(work, path, before)
-  return { path: copy, entry }
+  const kept = yield* root.readFile(place.path)
+  if (kept.entry.kind !== "file" || !sameBytes(kept.bytes, before.bytes)) return yield* conflict(work, path, before)
+  return { place, inode: kept.entry.inode }
 })
-
-/** A random name; the file is registered before it is made, so that no interruption can lose it. */
-const temporaryIn = Effect.fnUntraced(function* ({ temporary }: Work, folder: ConfinedPath) {
-  const parts = [yield* Random.nextIntBetween(0, 2 ** 32), yield* Random.nextIntBetween(0, 2 ** 32)]
-  const name = `.codespace-${parts.map((part) => part.toString(16).padStart(8, "0")).join("")}.tmp`
-  const path = ConfinedPath.make(folder === "" ? name : `${folder}/${name}`)
-  temporary.add(path)
-  return path
-})
-
-const hasCode =
-  (...codes: ReadonlyArray<string>) =>
-  (failure: StepFailure): boolean =>
-    failure._tag === "DiskFault" && codes.includes(failure.code)
 
 /** The file system, or the owner of the file, allows no second name. */
-const isWithoutLinks = hasCode("EPERM", "EXDEV", "EMLINK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
+const isWithoutLinks = hasCode("EPERM", "EMLINK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
+
+const copyOld = Effect.fnUntraced(function* (work: Work, { before, path }: PlacedTarget, place: JournalPlace) {
+  const now = yield* work.root.readFile(path)
+  if (before === undefined || !sameBytes(now.bytes, before.bytes)) return yield* conflict(work, path, before)
+  yield* rootAt(work, place).createFile(place.path, before.bytes, before.mode, work.journal.durable)
+})
 
 const conflict = Effect.fnUntraced(function* ({ root, versionOf }: Work, path: ConfinedPath, before: FileState | undefined) {
   const current = yield* root.readFile(path).pipe(
@@ -131,43 +236,37 @@ const conflict = Effect.fnUntraced(function* ({ root, versionOf }: Work, path: C
 
 /** Files that go first, since a folder may take the place of one; then folders and files that come; then a look at all. */
 const commit = Effect.fnUntraced(function* (work: Work, staged: ReadonlyArray<StagedTarget>) {
-  for (const target of staged) if (target.after === undefined) yield* undoable(work, target, work.root.unlink(target.path))
-  for (const target of staged) {
-    if (target.fresh === undefined) continue
-    yield* Effect.forEach(target.missing, (folder) => makeFolder(work, folder), { discard: true })
-    const put = target.before === undefined ? putNew(work, target, target.fresh.path) : work.root.rename(target.fresh.path, target.path)
-    yield* undoable(work, target, put)
+  for (const target of inOrder(staged)) {
+    const { fresh, path } = target
+    work.begun.add(path)
+    for (const folder of target.missing) yield* makeFolder(work, folder)
+    if (fresh === undefined) yield* work.root.unlink(path)
+    else if (target.before === undefined) yield* putNew(work, target, fresh.place)
+    else {
+      yield* rootAt(work, fresh.place).rename(fresh.place.path, path, work.root)
+      work.temporary.delete(fresh.place)
+    }
   }
-  yield* Effect.forEach(staged, (target) => verify(work, target), { discard: true })
+  for (const target of staged) yield* look(work, target)
 })
 
-const undoable = (work: Work, target: StagedTarget, step: Effect.Effect<void, StepFailure>) =>
-  Effect.suspend(() => {
-    work.undo.push({ path: target.path, run: putBack(work, target) })
-    return step
-  })
-
 /** A second name fails where something is, a rename would replace it. */
-const putNew = (work: Work, { before, path }: StagedTarget, fresh: ConfinedPath) =>
-  work.root.link(fresh, path).pipe(
-    Effect.catchIf(hasCode("EEXIST"), () => conflict(work, path, before)),
-    Effect.catchIf(isWithoutLinks, () => work.root.rename(fresh, path)),
-  )
+const putNew = (work: Work, { before, path }: StagedTarget, place: JournalPlace) =>
+  rootAt(work, place)
+    .link(place.path, path, work.root)
+    .pipe(
+      Effect.catchIf(hasCode("EEXIST"), () => conflict(work, path, before)),
+      Effect.catchIf(isWithoutLinks, () => rootAt(work, place).rename(place.path, path, work.root)),
+    )
 
-const makeFolder = Effect.fnUntraced(function* ({ root, undo }: Work, path: ConfinedPath) {
+const makeFolder = Effect.fnUntraced(function* ({ begun, root }: Work, path: ConfinedPath) {
   if ((yield* root.stat(path))?.kind === "directory") return
-  undo.push({ path, run: removeFolder(root, path) })
+  begun.add(path)
   yield* root.makeDirectory(path).pipe(Effect.catchIf(hasCode("EEXIST"), () => Effect.void))
 })
 
-/** A folder in which someone else has put something by now stays. */
-const removeFolder = (root: Root, path: ConfinedPath): Effect.Effect<void, StepFailure> =>
-  root.removeDirectory(path).pipe(
-    Effect.catchTag("PATH_NOT_FOUND", () => Effect.void),
-    Effect.catchIf(hasCode("ENOTEMPTY", "EEXIST"), () => Effect.void),
-  )
-
-const verify = Effect.fnUntraced(function* ({ root }: Work, { after, before, path }: StagedTarget) {
+/** What is on disk, against the plan. */
+const look = Effect.fnUntraced(function* ({ root }: Work, { after, before, path }: StagedTarget) {
   const wrong = (cause: string) => new PatchFailed({ status: "failed_rolled_back", cause, paths: [path] })
   if (after === undefined) {
     if ((yield* root.stat(path))?.kind === "file") return yield* wrong(`"${path}" is still there`)
@@ -178,56 +277,71 @@ const verify = Effect.fnUntraced(function* ({ root }: Work, { after, before, pat
   if (before !== undefined && entry.mode !== after.mode) return yield* wrong(`"${path}" does not have its mode`)
 })
 
+/** What the command does to the targets from here on is part of the transaction, and is undone with it. */
+const verify = (work: Work, command: Effect.Effect<Verified, VerifyFailed>) =>
+  Effect.suspend(() => {
+    work.isVerifying = true
+    return command
+  })
+
+/** From the mark on it has happened. */
+const seal = Effect.fnUntraced(function* (work: Work, verified: Verified | undefined) {
+  const { delta, journaled, plan } = work
+  if (plan === undefined) return delta
+  const last = verified === undefined ? delta : { ...delta, verify: verified }
+  if (plan.durable) yield* syncTargets(work.root, plan)
+  yield* conclude(journaled, "done", plan.durable, verified === undefined ? undefined : { ...plan, delta: last }).pipe(
+    // Whoever looks finds it done, so it is.
+    Effect.catch((failure) => Effect.flatMap(isMarked(journaled, "done"), (isDone) => (isDone ? Effect.void : Effect.fail(failure)))),
+  )
+  return last
+})
+
+/** What cannot be removed lies in the journal, and goes with the next recovery. */
+const cleanUp = Effect.fnUntraced(function* (work: Work) {
+  for (const path of inJournal(work)) yield* succeeds(removeIfThere(work.journaled.folder, path))
+  yield* cleanPlaces(work)
+})
+
+const inJournal = ({ temporary }: Work): ReadonlyArray<ConfinedPath> =>
+  [...temporary].filter(({ root }) => root === "journal").map(({ path }) => path)
+
+const cleanPlaces = Effect.fnUntraced(function* ({ journaled, places, root }: Work) {
+  for (const place of places.values()) yield* succeeds(removePrivateFolder(root, place))
+  if (places.size > 0) yield* succeeds(removeMark(journaled, "places"))
+})
+
 // --- abort ----------------------------------------------------------------------------------------------------------
 
 /** Undoes everything in reverse order, then fails with what went wrong. */
-const abort = Effect.fnUntraced(function* (work: Work, cause: Cause.Cause<StepFailure>): Effect.fn.Return<never, CommitRefusal> {
-  const left: Array<string> = []
-  for (const { path, run } of work.undo.toReversed()) if (!(yield* succeeds(run))) left.push(path)
-  // What could not be put back stays under its second name for a person to find.
-  if (left.length > 0) left.push(...(yield* Effect.filter([...work.temporary], (path) => isThere(work.root, path))))
-  else left.push(...(yield* removeTemporary(work)))
-  if (left.length === 0) return yield* Effect.failCause(Cause.map(cause, inWords))
+const abort = Effect.fnUntraced(function* (work: Work, cause: Cause.Cause<StepFailure>): Effect.fn.Return<never, StepFailure> {
+  const { begun, isVerifying, journaled, plan } = work
+  const left = yield* undo(
+    {
+      workspace: work.root,
+      journal: journaled.folder,
+      isOurs: ({ fresh }, now) => Effect.succeed(isVerifying || (fresh !== undefined && now.inode === fresh.inode)),
+      hasMade: (folder) => begun.has(folder),
+    },
+    plan?.targets.filter(({ path }) => begun.has(path)) ?? [],
+  )
+  if (plan?.durable === true) yield* succeeds(syncTargets(work.root, plan))
+  if (left.length === 0) {
+    // The plan goes before what it names.
+    if (plan === undefined || (yield* succeeds(removeMark(journaled, "plan")))) yield* cleanUp(work)
+    return yield* Effect.failCause(cause)
+  }
+  // What could not be put back stays in the journal for a person to find.
+  if (plan !== undefined) yield* succeeds(conclude(journaled, "stuck", plan.durable, { ...plan, left }))
   const failed = new PatchFailed({ status: "failed_partial", cause: reasonOf(cause), paths: left })
-  yield* Effect.logError("a patch could not be undone", failed, cause)
-  return yield* Cause.hasInterrupts(cause) || Cause.hasDies(cause)
-    ? Effect.failCause(Cause.combine(Cause.fail(failed), Cause.map(cause, inWords)))
-    : failed
-})
-
-/** Puts the old file back, or takes the new one away; a file that is neither is someone else's, and stays. */
-const putBack = Effect.fnUntraced(function* (
-  { root, versionOf }: Work,
-  { fresh, old, path }: StagedTarget,
-): Effect.fn.Return<void, StepFailure> {
-  const now = yield* root.stat(path)
-  const isFresh = isSame(now, fresh?.entry)
-  if (old === undefined) return isFresh ? yield* root.unlink(path) : undefined
-  if (isSame(now, old.entry)) return
-  if (now === undefined || isFresh) return yield* root.rename(old.path, path)
-  const { bytes } = yield* root.readFile(path)
-  return yield* new VersionConflict({ path, expected: absent, current: versionOf(bytes) })
-})
-
-const isSame = (a: Entry | undefined, b: Entry | undefined): boolean =>
-  a !== undefined && b !== undefined && a.inode === b.inode && a.device === b.device
-
-/** The temporary files that are still there. */
-const removeTemporary = ({ root, temporary }: Work): Effect.Effect<ReadonlyArray<ConfinedPath>> =>
-  Effect.filter([...temporary], (path) =>
-    Effect.map(succeeds(root.unlink(path).pipe(Effect.catchTag("PATH_NOT_FOUND", () => Effect.void))), (removed) => !removed),
+  yield* Effect.logError(
+    "a patch could not be undone; earlier contents are kept",
+    `${journaled.folder.path}/${journaled.name}.*`,
+    failed,
+    cause,
   )
-
-const isThere = (root: Root, path: ConfinedPath): Effect.Effect<boolean> =>
-  Effect.map(Effect.exit(root.stat(path)), (exit) => Exit.isFailure(exit) || exit.value !== undefined)
-
-/** Cleaning up is tried again and always ends; what stays wrong is logged, and reported by the caller. */
-const succeeds = (step: Effect.Effect<void, StepFailure>): Effect.Effect<boolean> =>
-  step.pipe(
-    Effect.retry({ times: 2 }),
-    Effect.as(true),
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning("a step to undo a patch failed", cause), false)),
-  )
+  return yield* Cause.hasInterrupts(cause) || Cause.hasDies(cause) ? Effect.failCause(Cause.combine(Cause.fail(failed), cause)) : failed
+})
 
 /** A fault as a refusal: what the caller can do something about has its own code. */
 const inWords = (failure: StepFailure): CommitRefusal => {

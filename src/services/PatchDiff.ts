@@ -1,6 +1,6 @@
 /** What changed between two contents: counts of lines, and a unified diff for people, in git's form. */
 import { TextDiff } from "effect"
-import { fromBinary, toBinary } from "./TextLines.ts"
+import { commonEnd, commonStart, fromBinary, toBinary } from "./TextLines.ts"
 
 /** Bounds the search for the smallest diff; a change beyond it is still shown in full, only less cleverly. */
 const options = { maxEdits: 500 } as const
@@ -32,12 +32,9 @@ const countLines = (bytes: Uint8Array | undefined): number => {
 
 /** Both contents without the whole lines they have in common at the start and at the end. */
 const differingMiddles = (a: Uint8Array, b: Uint8Array): readonly [Uint8Array, Uint8Array] => {
-  const shorter = Math.min(a.length, b.length)
-  let head = 0
-  while (head < shorter && a[head] === b[head]) head++
-  head = head === 0 ? 0 : a.lastIndexOf(LF, head - 1) + 1
-  let tail = 0
-  while (tail < shorter - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++
+  const same = commonStart(a, b)
+  const head = same === 0 ? 0 : a.lastIndexOf(LF, same - 1) + 1
+  const tail = commonEnd(a, b, Math.min(a.length, b.length) - head)
   const nextLine = tail === 0 ? -1 : a.indexOf(LF, a.length - tail)
   const keptTail = nextLine === -1 ? 0 : a.length - nextLine - 1
   return [a.subarray(head, a.length - keptTail), b.subarray(head, b.length - keptTail)]

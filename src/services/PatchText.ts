@@ -15,6 +15,7 @@ export const parse = (text: string): Result.Result<ReadonlyArray<Section>, Inval
   if (!text.isWellFormed())
     return Result.fail(new InvalidPatch({ line: 1, found: "half of a surrogate pair", wanted: "text that can be written as UTF-8" }))
   const lines = text
+    .replace(/^\ufeff/u, "")
     .replace(/\r?\n$/u, "")
     .split("\n")
     .map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line))
@@ -44,7 +45,8 @@ const unwrapped = (lines: ReadonlyArray<string>, begin: number): Result.Result<R
   if (end === -1) return invalid(texts, lastFilled(texts), `"${endMarker}" as the last line; the patch may have been cut off`)
   const second = texts.findIndex((line, index) => index > end && (line.trim() === beginMarker || sectionHeader(line) !== undefined))
   if (second !== -1) return invalid(texts, second, `nothing more after "${endMarker}": one patch a call, with all sections in it`)
-  return readCodexPatch(texts, begin, end)
+  const first = texts.findIndex((line, index) => index > begin && line.trim() !== "")
+  return startsUnifiedDiff(texts, first) ? readUnifiedDiff(texts.slice(0, end), first) : readCodexPatch(texts, begin, end)
 }
 
 const noPatch = (lines: ReadonlyArray<string>): Result.Result<never, InvalidPatch> => {

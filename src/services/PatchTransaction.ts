@@ -10,9 +10,10 @@ import { type Delta, type Edit, type InvalidPatch, VersionConflict } from "../sc
 import { ConfinedPath, NotAFile, SpecialFileRejected, SymlinkRejected } from "../schema/Workspace.ts"
 import { Digest } from "./Digest.ts"
 import { type DiskFault, type Entry, type Root, refusalOf } from "./Disk.ts"
-import { type CommitRefusal, type PlacedTarget, performPlan } from "./PatchCommit.ts"
+import { type CommitRefusal, type CommitRequest, type PlacedTarget, performPlan } from "./PatchCommit.ts"
 import { unifiedDiff } from "./PatchDiff.ts"
 import { type FileState, type Plan, type PlanRefusal, parse, plan, planEdits, planWrite, type Target, withPaths } from "./PatchEngine.ts"
+import { PatchJournal } from "./PatchJournal.ts"
 import { pathsOf } from "./PatchText.ts"
 import { type ResolveRefusal, Workspace } from "./Workspace.ts"
 
@@ -22,7 +23,7 @@ export type PatchIntent =
   | { readonly kind: "edit"; readonly path: string; readonly edits: ReadonlyArray<Edit> }
   | { readonly kind: "write"; readonly path: string; readonly content: string }
 
-export interface PatchOptions {
+export interface PatchOptions extends Pick<CommitRequest, "operationId" | "verify"> {
   /** Version by path, as written; also of paths that the change does not name. */
   readonly expected_versions?: Readonly<Record<string, string>>
   readonly check_only?: boolean
@@ -36,7 +37,10 @@ const diffLimit = 30_000
 export class PatchTransaction extends Context.Service<
   PatchTransaction,
   {
-    /** Applies the change, or refuses it with every byte and mode as it was. Interruption before the commit undoes it. */
+    /**
+     * Applies the change, or refuses it with every byte and mode as it was. Interruption before the commit, or while
+     * `verify` runs, undoes it; so does the next server when this one dies.
+     */
     readonly apply: (intent: PatchIntent, options?: PatchOptions) => Effect.Effect<Delta, PatchRefusal>
   }
 >()("codespace/services/PatchTransaction") {
@@ -44,14 +48,16 @@ export class PatchTransaction extends Context.Service<
     PatchTransaction,
     Effect.gen(function* () {
       const workspace = yield* Workspace
+      const journal = yield* PatchJournal
       const digest = yield* Digest
-      return PatchTransaction.of({ apply: makeApply(workspace, digest) })
+      return PatchTransaction.of({ apply: makeApply(workspace, journal, digest) })
     }),
   )
 }
 
-const makeApply = (workspace: Workspace["Service"], digest: Digest["Service"]) => {
+const makeApply = (workspace: Workspace["Service"], journal: PatchJournal["Service"], digest: Digest["Service"]) => {
   const { root } = workspace
+  const site = { root, journal, versionOf: digest.version }
 
   const resolveAll = Effect.fnUntraced(function* (written: ReadonlyArray<string>) {
     const resolved = new Map<string, ConfinedPath>()
@@ -83,7 +89,7 @@ const makeApply = (workspace: Workspace["Service"], digest: Digest["Service"]) =
     yield* checkExpected(options.expected_versions ?? {}, named, files)
     const planned = yield* Effect.fromResult(
       intent.kind === "patch"
-        ? plan(withPaths(sections, resolved), files, digest.version)
+        ? plan(withPaths(sections, resolved), files, digest.version, workspace.patch.ambiguity)
         : intent.kind === "edit"
           ? planEdits(resolved(intent.path), intent.edits, files, digest.version)
           : planWrite(resolved(intent.path), intent.content, files, digest.version),
@@ -91,8 +97,8 @@ const makeApply = (workspace: Workspace["Service"], digest: Digest["Service"]) =
     const targets = yield* placeTargets(root, planned.targets)
     const notes = [...planned.notes, ...linkNotes(planned.targets, links)]
     if (options.check_only === true) return preview(planned, notes)
-    const left = yield* performPlan(root, targets, digest.version)
-    return delta("applied", planned, [...notes, ...left])
+    const { operationId, verify } = options
+    return yield* performPlan(site, { targets, delta: delta("applied", planned, notes), operationId, verify })
   }, faultsInWords)
 }
 
@@ -141,22 +147,27 @@ const linkNotes = (targets: ReadonlyArray<Target>, links: ReadonlyMap<string, nu
 /** Finds each target's folders, and refuses where a file stands in the place of one. */
 const placeTargets = Effect.fnUntraced(function* (root: Root, targets: ReadonlyArray<Target>) {
   const planned = new Map(targets.map((target) => [target.path, target]))
-  const seen = new Map<string, Entry["kind"] | undefined>()
+  const top = yield* root.stat(ConfinedPath.make(""))
+  const seen = new Map<string, Entry | undefined>()
   const placed: Array<PlacedTarget> = []
   for (const { after, before, path } of targets) {
     const names = path.split("/").slice(0, -1)
     const missing: Array<ConfinedPath> = []
     let folder = ConfinedPath.make("")
+    let device = top?.device ?? 0
     for (let end = 1; end <= names.length; end++) {
       const above = ConfinedPath.make(names.slice(0, end).join("/"))
-      if (!seen.has(above)) seen.set(above, (yield* root.stat(above))?.kind)
-      const kind = planned.has(above) ? (planned.get(above)?.after === undefined ? undefined : "file") : seen.get(above)
+      if (!seen.has(above)) seen.set(above, yield* root.stat(above))
+      const there = seen.get(above)
+      const kind = planned.has(above) ? (planned.get(above)?.after === undefined ? undefined : "file") : there?.kind
       if (kind === "symlink") return yield* new SymlinkRejected({ path, component: above })
       if (kind === "file" || kind === "special") return yield* new NotAFile({ path: above, found: "file where a folder is needed" })
-      if (kind === "directory") folder = above
-      else missing.push(above)
+      if (kind === "directory") {
+        folder = above
+        device = there?.device ?? device
+      } else missing.push(above)
     }
-    placed.push({ path: ConfinedPath.make(path), before, after, folder, missing })
+    placed.push({ path: ConfinedPath.make(path), before, after, folder, device, missing })
   }
   return placed
 })

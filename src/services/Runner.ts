@@ -3,6 +3,7 @@
  * Both sides run in one process, or the workspace side runs behind a wire, and the caller of this port cannot tell.
  */
 import { Context, type Effect, type Schema } from "effect"
+import type { Outcome } from "../schema/Journal.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 
@@ -13,6 +14,12 @@ export interface RunRequest {
   readonly input: Schema.JsonObject
   /** The recorded operation this work belongs to; absent for a read. */
   readonly operationId?: string
+}
+
+/** An operation as both sides know it. */
+export interface CutOperation {
+  readonly operationId: string
+  readonly tool: string
 }
 
 /** What the workspace side answers. */
@@ -32,5 +39,12 @@ export class Runner extends Context.Service<
   {
     /** Performs one tool call. Interruption reaches the handler, which restores or tears down before it ends. */
     readonly execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>
+    /**
+     * What became of recorded operations whose answer never came, by operation id; the workspace is repaired first. An
+     * operation is missing in the answer as long as it is under way.
+     */
+    readonly outcomes: (workspaceId: WorkspaceId, cut: ReadonlyArray<CutOperation>) => Effect.Effect<ReadonlyMap<string, Outcome>, Refusal>
+    /** The operation's outcome is recorded; the workspace side may forget it. */
+    readonly acknowledge: (workspaceId: WorkspaceId, operation: CutOperation) => Effect.Effect<void>
   }
 >()("codespace/services/Runner") {}

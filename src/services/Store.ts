@@ -36,6 +36,8 @@ export interface Ending {
   readonly result?: Schema.JsonObject
   readonly refusal?: RefusalRecord
   readonly processId?: string
+  /** Why, where neither result nor refusal says it. */
+  readonly reason?: string
 }
 
 /** An operation as its row says. */
@@ -48,25 +50,34 @@ export interface Recorded extends Beginning {
   readonly processId: string | undefined
   readonly result: Schema.JsonObject | undefined
   readonly refusal: RefusalRecord | undefined
+  /** The server that runs or ran it. */
+  readonly server: string
 }
+
+/**
+ * Whether nothing was done for certain, so that the next call with the key runs: a refusal that says "later", or a patch
+ * that was rolled back because its server ended.
+ */
+export const keyIsFree = ({ refusal, result, state }: Recorded): boolean =>
+  refusal?.retry === "later" || (state === "interrupted" && result?.["status"] === "failed_rolled_back")
 
 export class Store extends Context.Service<
   Store,
   {
     /** Records that an operation begins; or, when the key is taken, returns the operation that has it. */
     readonly begin: (beginning: Beginning) => Effect.Effect<{ readonly begun: boolean; readonly operation: Recorded }, StoreFailure>
-    /**
-     * Records an outcome. A refusal that says "later" gives the key back, since nothing was done and the same call is
-     * meant to be repeated.
-     */
+    /** Records an outcome. */
     readonly settle: (operation: Recorded, ending: Ending) => Effect.Effect<void, StoreFailure>
     readonly byId: (operationId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     readonly byKey: (caller: string, workspaceId: string, key: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     readonly byProcess: (processId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     /** The operation with its events, as `operation_status` answers. */
     readonly status: (operation: Recorded) => Effect.Effect<OperationStatus, StoreFailure>
-    /** Marks what a server that is gone left running; returns how many operations that were. */
-    readonly interruptOrphans: Effect.Effect<number, StoreFailure>
+    /** Operations that run in no living server, oldest first. */
+    readonly orphans: Effect.Effect<ReadonlyArray<Recorded>, StoreFailure>
+    readonly isOrphan: (operation: Recorded) => boolean
+    /** Records what became of an orphan, unless another server has done so. */
+    readonly settleOrphan: (operation: Recorded, ending: Ending) => Effect.Effect<void, StoreFailure>
   }
 >()("codespace/services/Store") {
   static readonly layer = Layer.effect(
@@ -91,9 +102,14 @@ const Row = Schema.Struct({
   process_id: Schema.NullOr(Schema.String),
   result: fromJson(Schema.JsonObject),
   refusal: fromJson(RefusalRecord),
+  server: Schema.String,
 })
 
-const EventRow = Schema.Struct({ at: Schema.Int, event: Schema.String, body: Schema.String })
+const EventRow = Schema.Struct({
+  at: Schema.Int,
+  event: Schema.String,
+  body: Schema.fromJsonString(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
+})
 
 const toRecorded = (row: typeof Row.Type): Recorded => ({
   operationId: row.operation_id as OperationId,
@@ -109,6 +125,7 @@ const toRecorded = (row: typeof Row.Type): Recorded => ({
   processId: row.process_id ?? undefined,
   result: row.result ?? undefined,
   refusal: row.refusal ?? undefined,
+  server: row.server,
 })
 
 const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
@@ -129,7 +146,7 @@ const eventOf = (ending: Ending): string =>
 const SQLITE_FULL = 13
 
 /** Faults of the database in the words of a refusal. */
-const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
+export const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
   if (error._tag === "SchemaError") return new StoreUnavailable({ cause: "a record cannot be read" })
   const cause: unknown = error.reason.cause
   const code = typeof cause === "object" && cause !== null && "errcode" in cause ? cause.errcode : undefined
@@ -167,6 +184,11 @@ const make = Effect.gen(function* () {
     execute: ({ caller, key, workspaceId }) =>
       sql`SELECT * FROM operations WHERE caller = ${caller} AND workspace_id = ${workspaceId} AND operation_key = ${key}`,
   })
+  const runningRows = SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Row,
+    execute: () => sql`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`,
+  })
   const eventRows = SqlSchema.findAll({
     Request: Schema.String,
     Result: EventRow,
@@ -187,6 +209,7 @@ const make = Effect.gen(function* () {
       processId: undefined,
       result: undefined,
       refusal: undefined,
+      server: server.self,
     }
     yield* append(operation.operationId, "OperationStarted", { ...startedBody(beginning), server: server.self }, at)
     yield* sql`INSERT INTO operations (operation_id, operation_key, caller, workspace_id, kind, fingerprint, check_only, state, server, created_at)
@@ -197,22 +220,30 @@ const make = Effect.gen(function* () {
 
   const begin = Effect.fn("Store.begin")(function* (beginning: Beginning) {
     const known = beginning.key === undefined ? Option.none() : yield* rowByKey({ ...beginning, key: beginning.key })
-    return Option.isSome(known)
-      ? { begun: false, operation: toRecorded(known.value) }
-      : { begun: true, operation: yield* insert(beginning) }
+    const holder = Option.map(known, toRecorded)
+    if (Option.isSome(holder) && !keyIsFree(holder.value)) return { begun: false, operation: holder.value }
+    if (Option.isSome(holder)) yield* sql`UPDATE operations SET operation_key = NULL WHERE operation_id = ${holder.value.operationId}`
+    return { begun: true, operation: yield* insert(beginning) }
   }, sql.withTransaction)
 
-  const settle = Effect.fn("Store.settle")(function* (operation: Recorded, ending: Ending) {
+  const write = Effect.fnUntraced(function* (operation: Recorded, ending: Ending) {
     const at = yield* Clock.currentTimeMillis
-    const keyIsFree = ending.refusal?.retry === "later"
     yield* append(operation.operationId, eventOf(ending), endedBody(ending), at)
     yield* sql`UPDATE operations SET state = ${ending.state},
       finished_at = ${ending.state === "running" ? null : at},
-      operation_key = ${keyIsFree ? null : (operation.key ?? null)},
       process_id = coalesce(${ending.processId ?? null}, process_id),
       result = ${ending.result === undefined ? null : toJson(ending.result)},
       refusal = ${ending.refusal === undefined ? null : toJson(ending.refusal)}
       WHERE operation_id = ${operation.operationId}`
+  })
+  const settle = Effect.fn("Store.settle")(write, sql.withTransaction)
+
+  const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
+
+  const settleOrphan = Effect.fn("Store.settleOrphan")(function* (operation: Recorded, ending: Ending) {
+    const now = yield* rowById(operation.operationId)
+    if (Option.isSome(now) && isOrphan(toRecorded(now.value)))
+      yield* write(operation, { ...(operation.result === undefined ? {} : { result: operation.result }), ...ending })
   }, sql.withTransaction)
 
   const status = Effect.fn("Store.status")(function* (operation: Recorded) {
@@ -229,21 +260,13 @@ const make = Effect.gen(function* () {
       ...(operation.refusal === undefined ? {} : { refusal: operation.refusal }),
       changes: Option.getOrElse(decodeChanges(operation.result?.["changes"]), () => []),
       ...(operation.processId === undefined ? {} : { process_id: operation.processId }),
-      events: events.map((row) => ({ at: isoTime(row.at), event: row.event })),
+      events: events.map(({ at, body, event }) => ({
+        at: isoTime(at),
+        event,
+        ...(body.reason === undefined ? {} : { detail: body.reason }),
+      })),
     }
   })
-
-  const interruptOrphans = Effect.gen(function* () {
-    const running = yield* sql<{ readonly operation_id: string; readonly server: string }>`
-      SELECT operation_id, server FROM operations WHERE state = 'running'`
-    const orphans = running.filter((row) => !server.isAlive(row.server))
-    const at = yield* Clock.currentTimeMillis
-    for (const orphan of orphans) {
-      yield* append(orphan.operation_id, "OperationInterrupted", { reason: "its server ended" }, at)
-      yield* sql`UPDATE operations SET state = 'interrupted', finished_at = ${at} WHERE operation_id = ${orphan.operation_id}`
-    }
-    return orphans.length
-  }).pipe(sql.withTransaction)
 
   return Store.of({
     begin: (beginning) => refused(begin(beginning)),
@@ -259,7 +282,9 @@ const make = Effect.gen(function* () {
     byKey,
     byProcess: (id) => refused(Effect.map(rowByProcess(id), Option.map(toRecorded))),
     status: (operation) => refused(status(operation)),
-    interruptOrphans: refused(interruptOrphans),
+    orphans: refused(Effect.map(runningRows(undefined), (rows) => rows.map(toRecorded).filter(isOrphan))),
+    isOrphan,
+    settleOrphan: (operation, ending) => refused(settleOrphan(operation, ending)),
   })
 })
 
@@ -276,6 +301,7 @@ const endedBody = (ending: Ending): Schema.JsonObject => ({
   ...(ending.result === undefined ? {} : { result: ending.result }),
   ...(ending.refusal === undefined ? {} : { refusal: ending.refusal }),
   ...(ending.processId === undefined ? {} : { process_id: ending.processId }),
+  ...(ending.reason === undefined ? {} : { reason: ending.reason }),
 })
 
 /** Sorts by time and cannot be guessed apart; an id grants nothing. */

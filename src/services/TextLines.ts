@@ -2,13 +2,14 @@
  * A file's bytes seen as lines. Nothing is decoded to split or to change them, so every byte that no change names
  * survives: mixed line endings, a byte order mark, other encodings, a missing final newline.
  */
+import { Result } from "effect"
 
 /** A line ends at CR LF, LF or a lone CR; the last may end at the end of the file. */
 export interface TextLines {
   readonly bytes: Uint8Array
   readonly count: number
-  /** Where each line starts, and the end of the last one. The first starts behind a byte order mark. */
-  readonly starts: ReadonlyArray<number>
+  /** Where each line starts, and the end of the last one. The first starts behind a byte order mark, unless that is text. */
+  readonly starts: Uint32Array
   /** The line ending that added lines get. */
   readonly ending: "\n" | "\r\n" | "\r"
   /** False where the last line has no line ending. An empty file counts as ended. */
@@ -18,32 +19,19 @@ export interface TextLines {
 const LF = 10
 const CR = 13
 
-export const textLines = (bytes: Uint8Array): TextLines => {
-  const first = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-  const { ending, starts } = bytes.includes(CR) ? splitAtAll(bytes, first) : splitAtLF(bytes, first)
-  const finalNewline = starts.at(-1) === bytes.length
-  if (!finalNewline) starts.push(bytes.length)
-  return { bytes, count: starts.length - 1, starts, ending, finalNewline }
-}
-
-interface Split {
-  readonly starts: Array<number>
-  readonly ending: TextLines["ending"]
-}
-
-/** Most files have no CR, and need not be looked at byte by byte. */
-const splitAtLF = (bytes: Uint8Array, first: number): Split => {
-  const starts: Array<number> = [first]
-  for (let at = bytes.indexOf(LF, first); at !== -1; at = bytes.indexOf(LF, at + 1)) starts.push(at + 1)
-  return { starts, ending: "\n" }
-}
-
-const splitAtAll = (bytes: Uint8Array, first: number): Split => {
-  const starts: Array<number> = [first]
+/** With `markIsText` a byte order mark is the first character of the first line, as diff programs show it. */
+export const textLines = (bytes: Uint8Array, markIsText = false): TextLines => {
+  const first = !markIsText && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  // Four bytes at once, where they lie so in memory.
+  const words = bytes.byteOffset % 4 === 0 ? new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2) : new Int32Array()
+  let starts = new Uint32Array(64 + (bytes.length >> 5))
+  starts[0] = first
+  let count = 0
   let lf = 0
   let crlf = 0
   let firstEnding: "\n" | "\r\n" | undefined
   for (let at = first; at < bytes.length; at++) {
+    if (at % 4 === 0) at = 4 * nextControl(words, at / 4)
     const byte = bytes[at]
     if (byte !== LF && byte !== CR) continue
     if (byte === LF) {
@@ -54,10 +42,32 @@ const splitAtAll = (bytes: Uint8Array, first: number): Split => {
       at++
       firstEnding ??= "\r\n"
     }
-    starts.push(at + 1)
+    // Room for this line's end, and for that of a last line without one.
+    if (count + 2 >= starts.length) starts = doubled(starts)
+    starts[++count] = at + 1
   }
+  const finalNewline = starts[count] === bytes.length
+  if (!finalNewline) starts[++count] = bytes.length
   // A lone CR is the file's ending only where it has no other; a draw goes to the one that comes first.
-  return { starts, ending: lf === crlf ? (firstEnding ?? "\r") : crlf > lf ? "\r\n" : "\n" }
+  const loneOr = count > 1 || (count === 1 && finalNewline) ? "\r" : "\n"
+  const ending = lf === crlf ? (firstEnding ?? loneOr) : crlf > lf ? "\r\n" : "\n"
+  return { bytes, count, starts: starts.subarray(0, count + 1), ending, finalNewline }
+}
+
+/** The first word from `word` on with a byte below 0x0e: others hold no line ending, and most words are like that. */
+const nextControl = (words: Int32Array, word: number): number => {
+  while (word < words.length) {
+    const four = words[word] ?? 0
+    if (((four - 0x0e0e0e0e) & ~four & 0x80808080) !== 0) break
+    word++
+  }
+  return word
+}
+
+const doubled = (numbers: Uint32Array): Uint32Array<ArrayBuffer> => {
+  const room = new Uint32Array(2 * numbers.length)
+  room.set(numbers)
+  return room
 }
 
 /** Where the content of line `index` ends, before its line ending. */
@@ -117,7 +127,9 @@ export const applyChanges = (file: TextLines, changes: ReadonlyArray<LineChange>
   const last = sorted.at(-1)
   const lastIsNew = last !== undefined && last.at + last.remove === count && last.add.length > 0
   const oldLastStays = last === undefined || last.at + last.remove < count
-  const wanted = finalNewline ?? (lastIsNew ? file.finalNewline || last.add.at(-1) === "" : undefined)
+  // A diff knows only LF as a line's end, and so says of every file of lone CRs that its last line has none.
+  const told = ending === "\r" ? undefined : finalNewline
+  const wanted = told ?? (lastIsNew ? file.finalNewline || last.add.at(-1) === "" : undefined)
   if (wanted === false) return withoutFinalEnding(joined(pieces))
   if (wanted === true && oldLastStays && !file.finalNewline) pieces.push(encoder.encode(ending))
   return joined(pieces)
@@ -160,8 +172,36 @@ export const fromBinary = (binary: string): Uint8Array => {
   return bytes
 }
 
-export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => {
-  if (a.length !== b.length) return false
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false
-  return true
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => a === b || (a.length === b.length && commonStart(a, b) === a.length)
+
+/** How many bytes two contents have in common at the start. */
+export const commonStart = (a: Uint8Array, b: Uint8Array): number => {
+  const shorter = Math.min(a.length, b.length)
+  let at = 0
+  // Eight bytes at once where they lie so in memory.
+  if (a.byteOffset % 8 === 0 && b.byteOffset % 8 === 0) {
+    const count = shorter >> 3
+    const [eightsOfA, eightsOfB] = [a, b].map(({ buffer, byteOffset }) => new BigInt64Array(buffer, byteOffset, count))
+    let eight = 0
+    if (eightsOfA !== undefined && eightsOfB !== undefined) while (eight < count && eightsOfA[eight] === eightsOfB[eight]) eight++
+    at = 8 * eight
+  }
+  while (at < shorter && a[at] === b[at]) at++
+  return at
 }
+
+const block = 1 << 16
+
+/** How many bytes two contents have in common at the end, at most `limit`. */
+export const commonEnd = (a: Uint8Array, b: Uint8Array, limit: number): number => {
+  let count = 0
+  // A copy lies in memory as the comparison likes it, wherever the original ends.
+  const copyOf = (bytes: Uint8Array) => new Uint8Array(bytes.subarray(bytes.length - count - block, bytes.length - count))
+  while (count + block <= limit && sameBytes(copyOf(a), copyOf(b))) count += block
+  while (count < limit && a[a.length - 1 - count] === b[b.length - 1 - count]) count++
+  return count
+}
+
+/** Whether the content is UTF-8 throughout. */
+export const isUtf8 = (bytes: Uint8Array): boolean =>
+  Result.isSuccess(Result.try(() => new TextDecoder("utf-8", { fatal: true }).decode(bytes)))

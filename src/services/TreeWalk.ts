@@ -7,6 +7,7 @@ import { ConfinedPath } from "../schema/Workspace.ts"
 import type { Entry, Root } from "./Disk.ts"
 import { type IgnoreFile, isIgnored, parseIgnore } from "./GitIgnore.ts"
 import type { PathGlob } from "./PathGlob.ts"
+import { isPrivate } from "./PrivateFolder.ts"
 import { maximumUnreadable, type Unreadable } from "./Unreadable.ts"
 
 export interface TreeWalk {
@@ -59,6 +60,7 @@ export const walkTree = Effect.fnUntraced(function* (
   /** Whether a rule hides the path; says which. */
   const isHidden = (path: ConfinedPath, name: string, isFolder: boolean, ignores: ReadonlyArray<IgnoreFile>): boolean => {
     if (isFolder && name === ".git") leave(".git folders")
+    else if (isFolder && isPrivate(name)) leave("folders of the server")
     else if (!canRead(path)) leave("denied by profile")
     else if (isIgnored(ignores, path, name, isFolder)) leave("gitignore")
     else return false

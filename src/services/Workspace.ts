@@ -5,12 +5,14 @@
  * change a moment later; Disk holds the same rules again when the path is used.
  */
 import { Context, Effect, Layer, Result, type Scope } from "effect"
+import type { PatchSettings } from "../schema/Config.ts"
 import type { PolicyDenied, Profile } from "../schema/Policy.ts"
 import {
   ConfinedPath,
   NotAFile,
   PathEscape,
   PathNotFound,
+  PathProtected,
   type PathRefusal,
   SpecialFileRejected,
   SymlinkRejected,
@@ -19,6 +21,7 @@ import {
 import { Disk, type DiskFault, type Entry, type OpenFile, type Root, refusalOf } from "./Disk.ts"
 import { lookAlikes } from "./LookAlikes.ts"
 import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
+import { isPrivate } from "./PrivateFolder.ts"
 
 export type ResolveRefusal = PathRefusal | PolicyDenied | ReturnType<typeof refusalOf>
 
@@ -27,6 +30,7 @@ export interface WorkspaceSettings {
   /** An absolute path as the operator wrote it; links in it are resolved once. */
   readonly root: string
   readonly profile: Profile
+  readonly patch: PatchSettings
 }
 
 export class Workspace extends Context.Service<
@@ -34,6 +38,8 @@ export class Workspace extends Context.Service<
   {
     readonly id: WorkspaceId
     readonly profile: Profile
+    /** How the operator wants patches to be made here. */
+    readonly patch: PatchSettings
     readonly root: Root
     /** A path that exists and may be read; links are followed to what they name inside the root. */
     readonly resolveRead: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
@@ -91,13 +97,14 @@ const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefin
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
 
-const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+const makeWorkspace = ({ id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
   const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
-  const canRead = (path: ConfinedPath) => hidesNothing || fileAccess(profile, path).access !== "deny"
+  const canRead = (path: ConfinedPath) => !isPrivate(path) && (hidesNothing || fileAccess(profile, path).access !== "deny")
 
   const allowed = (path: ConfinedPath, use: "read" | "write") =>
     Effect.suspend(() => {
+      if (isPrivate(path)) return Effect.fail(new PathProtected({ path, rule: "the server keeps files of a patch there" }))
       const refusal = refusalOfDecision(profile, decide(profile, { [use]: [path] }))
       return refusal === undefined ? Effect.succeed(path) : Effect.fail(refusal)
     })
@@ -184,7 +191,7 @@ const makeWorkspace = ({ id, profile, root: rootAsWritten }: WorkspaceSettings, 
     }
   }, inWords)
 
-  return Workspace.of({ id, profile, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
+  return Workspace.of({ id, profile, patch, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */

@@ -141,6 +141,40 @@ export const diskContract = (name: string, layer: Layer.Layer<Disk>): void => {
       }),
     )
 
+    it.live("moves and links files between two roots, and follows no link in either", () =>
+      Effect.gen(function* () {
+        const here = yield* opened({ "a/f": "1" })
+        const there = yield* opened({ "b/g": "2" })
+        yield* here.root.link(at("a/f"), at("b/second"), there.root)
+        yield* here.root.rename(at("a/f"), at("b/g"), there.root)
+        assert.deepStrictEqual(readTree(here.folder), { a: "dir" })
+        assert.deepStrictEqual(readTree(there.folder), { b: "dir", "b/g": "644 1", "b/second": "644 1" })
+        fs.symlinkSync("b", join(there.folder, "linked"))
+        writeTree(here.folder, { f: "3" })
+        const refused = yield* Effect.flip(here.root.rename(at("f"), at("linked/f"), there.root))
+        assert.deepInclude(refused, { _tag: "SYMLINK_REJECTED", component: "linked" })
+        const missing = yield* Effect.flip(here.root.link(at("none"), at("b/new"), there.root))
+        assert.deepInclude(missing, { _tag: "PATH_NOT_FOUND", path: "none" })
+        const nowhere = yield* Effect.flip(here.root.rename(at("f"), at("none/f"), there.root))
+        assert.deepInclude(nowhere, { _tag: "PATH_NOT_FOUND", path: "none/f" })
+        assert.strictEqual(readTree(here.folder)["f"], "644 3")
+      }),
+    )
+
+    it.live("writes what outlasts a power cut, and says what it made", () =>
+      Effect.gen(function* () {
+        const { folder, root } = yield* opened({ "a/f": "1" })
+        const made = yield* root.createFile(at("a/new"), bytes("12345"), 0o640, true)
+        yield* root.syncDirectory(at("a"))
+        yield* root.syncDirectory(at(""))
+        assert.deepStrictEqual(made, (yield* root.stat(at("a/new"))) ?? made)
+        assert.deepInclude(made, { kind: "file", size: 5, mode: 0o640, inode: fs.statSync(join(folder, "a/new")).ino })
+        assert.strictEqual(yield* tagOf(root.syncDirectory(at("none"))), "PATH_NOT_FOUND")
+        yield* root.makeDirectory(at("closed"), 0o700)
+        assert.strictEqual(fs.statSync(join(folder, "closed")).mode & 0o777, 0o700)
+      }),
+    )
+
     it.live("says what is wrong with a path", () =>
       Effect.gen(function* () {
         const { root } = yield* opened({ "a/f": "1" })

@@ -35,7 +35,7 @@ describe("defaults", () => {
 
   it("what a file may say in full about features of later versions is accepted where it asks for nothing", () => {
     const silent = {
-      ...workspace({ approvals: "off", hooks: {}, patch: { durability: "process" } }),
+      ...workspace({ approvals: "off", hooks: {}, patch: { ambiguity: "first", durability: "power" } }),
       profiles: { own: { commands: [] } },
       approvals: { resolver: "operator", expires: "1 hour" },
       http: { issuer: null },
@@ -90,8 +90,6 @@ describe("problems", () => {
   const later: ReadonlyArray<readonly [unknown, string]> = [
     [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
     [workspace({ hooks: { after_patch: [] } }), "workspaces.app.hooks"],
-    [workspace({ patch: { ambiguity: "first" } }), "workspaces.app.patch.ambiguity"],
-    [workspace({ patch: { durability: "power" } }), "workspaces.app.patch.durability"],
     [{ profiles: { own: { commands: [{ argv: ["git"], decision: "deny" }] } } }, "profiles.own.commands"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ approvals: { resolver: "caller" } }, "approvals.resolver"],

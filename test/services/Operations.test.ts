@@ -4,6 +4,8 @@ import { SqlClient } from "effect/sql"
 import * as Migrations from "../../src/layers/Migrations.ts"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
+import type { Outcome } from "../../src/schema/Journal.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
 import type { Profile } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
@@ -35,7 +37,9 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   realRoot: "/w",
   profile,
   sandbox: "auto",
+  patch: patchDefaults,
 })
+const app = settingsOf("app")
 const config = {
   workspaces: new Map(["app", "other"].map((id) => [WorkspaceId.make(id), settingsOf(id)])),
   http: { host: "127.0.0.1", port: 0, hosts: [], origins: [] },
@@ -64,10 +68,20 @@ const look: GatedTool<Input> = {
 }
 const follow: GatedTool<Input> = { ...look, name: "read_process", names: () => ({ process: "proc_1" }), touches: () => Result.succeed({}) }
 
+/** A workspace side that keeps no journal. */
+const runnerOf = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =>
+  Runner.of({
+    execute,
+    outcomes: () => Effect.succeed(new Map()),
+    acknowledge: () => Effect.void,
+  })
+
 /** The gate over real records and leases; what the workspace side does is the test's. */
-const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =>
+const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) => gateOn(runnerOf(execute))
+
+const gateOn = (runner: Runner["Service"]) =>
   Operations.layer.pipe(
-    Layer.provideMerge(Layer.succeed(Runner, { execute })),
+    Layer.provideMerge(Layer.succeed(Runner, runner)),
     Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer)),
     Layer.provideMerge(Store.layer),
     Layer.provideMerge(Migrations.layer),
@@ -75,7 +89,7 @@ const gate = (execute: (request: RunRequest) => Effect.Effect<Reply, Refusal>) =
       Layer.mergeAll(
         Sqlite.layerMemory,
         NodeDigest.layer,
-        Layer.succeed(ServerIdentity, { self: "this", isAlive: () => true }),
+        Layer.succeed(ServerIdentity, { self: "this", isAlive: (identity) => identity !== "gone" }),
         Layer.succeed(AppConfig, config),
       ),
     ),
@@ -207,14 +221,14 @@ describe("Operations", () => {
         const leases = yield* LeaseManager
         const busy = yield* Effect.scoped(
           Effect.gen(function* () {
-            yield* leases.acquire(WorkspaceId.make("app"), { kind: "exclusive" }, "a build", 0)
+            yield* leases.acquire(app, { kind: "exclusive" }, "a build", 0)
             return yield* Effect.flip(call(change, { operation_key: "k", lease_wait_ms: 0 }))
           }),
         )
         assert.strictEqual(busy._tag, "WORKSPACE_BUSY")
         assert.include(busy.message, "a build")
         assert.strictEqual((yield* call(change, { operation_key: "k", lease_wait_ms: 0 })).result["status"], "applied")
-        assert.deepStrictEqual(yield* leases.current(WorkspaceId.make("app")), [])
+        assert.deepStrictEqual(yield* leases.current(app), [])
       }).pipe(Effect.provide(gate(execute)))
     }),
   )
@@ -232,12 +246,12 @@ describe("Operations", () => {
         const store = yield* Store
         const { result } = yield* call(change)
         const id = String(result["operation_id"])
-        assert.strictEqual((yield* leases.current(WorkspaceId.make("app"))).length, 1)
+        assert.strictEqual((yield* leases.current(app)).length, 1)
         assert.strictEqual(Option.getOrThrow(yield* store.byId(id)).state, "running")
         assert.strictEqual((yield* call(follow)).result["state"], "seen")
         yield* Deferred.succeed(end, undefined)
         yield* Effect.repeat(Effect.yieldNow, {
-          until: () => Effect.map(leases.current(WorkspaceId.make("app")), (held) => held.length === 0),
+          until: () => Effect.map(leases.current(app), (held) => held.length === 0),
         })
         const recorded = Option.getOrThrow(yield* store.byId(id))
         assert.strictEqual(recorded.state, "done")
@@ -263,11 +277,71 @@ describe("Operations", () => {
         const id = yield* Deferred.await(begun)
         yield* Fiber.interrupt(fiber)
         assert.strictEqual(Option.getOrThrow(yield* (yield* Store).byId(id)).state, "cancelled")
-        assert.deepStrictEqual(yield* (yield* LeaseManager).current(WorkspaceId.make("app")), [])
+        assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
         assert.strictEqual((yield* Effect.flip(call(change, { operation_key: "k" })))._tag, "CANCELLED")
       }).pipe(Effect.provide(gate(execute)))
     }),
   )
+
+  const delta = { status: "applied", changes: [] } as const
+  const cutEnds: ReadonlyArray<readonly [Outcome["kind"], Outcome, string, string]> = [
+    ["committed", { kind: "committed", delta }, "done", "applied"],
+    ["rolled_back", { kind: "rolled_back" }, "cancelled", "CANCELLED"],
+    ["unknown", { kind: "unknown" }, "cancelled", "CANCELLED"],
+    ["attention", { kind: "attention", paths: ["a"] }, "failed", "PATCH_FAILED"],
+  ]
+  for (const [kind, outcome, state, again] of cutEnds)
+    it.effect(`asks what became of a cancelled call, and records it: ${kind}`, () =>
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<string>()
+        const execute = (request: RunRequest) =>
+          Effect.andThen(Deferred.succeed(begun, request.operationId ?? ""), Effect.never) as Effect.Effect<Reply>
+        const acknowledged: Array<string> = []
+        const runner = Runner.of({
+          execute,
+          outcomes: (_workspace, cut) => Effect.succeed(new Map(cut.map(({ operationId }) => [operationId, outcome]))),
+          acknowledge: (_workspace, { operationId }) => Effect.sync(() => void acknowledged.push(operationId)),
+        })
+        yield* Effect.gen(function* () {
+          const fiber = yield* Effect.forkChild(call(change, { operation_key: "k" }))
+          const id = yield* Deferred.await(begun)
+          yield* Fiber.interrupt(fiber)
+          assert.strictEqual(Option.getOrThrow(yield* (yield* Store).byId(id)).state, state)
+          const repeated = yield* Effect.result(call(change, { operation_key: "k" }))
+          assert.strictEqual(Result.isSuccess(repeated) ? repeated.success.result["status"] : repeated.failure._tag, again)
+          assert.deepStrictEqual(acknowledged, kind === "committed" || kind === "attention" ? [id] : [])
+        }).pipe(Effect.provide(gateOn(runner)))
+      }),
+    )
+
+  for (const [kind, outcome, state] of [
+    ["committed", { kind: "committed", delta }, "done"],
+    ["rolled_back", { kind: "rolled_back" }, "interrupted"],
+  ] as ReadonlyArray<readonly [string, Outcome, string]>)
+    it.effect(`settles what a dead server left before a key of it is answered: ${kind}`, () =>
+      Effect.gen(function* () {
+        const { execute, requests } = counting()
+        const runner = Runner.of({
+          execute,
+          outcomes: (_workspace, cut) => Effect.succeed(new Map(cut.map(({ operationId }) => [operationId, outcome]))),
+          acknowledge: () => Effect.void,
+        })
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const first = yield* call(change, { operation_key: "k" })
+          const id = String(first.result["operation_id"])
+          yield* sql`UPDATE operations SET state = 'running', server = 'gone', result = NULL WHERE operation_id = ${id}`
+          const again = yield* call(change, { operation_key: "k" })
+          const before = Option.getOrThrow(yield* (yield* Store).byId(id))
+          assert.strictEqual(before.state, state)
+          // What happened is told; what did not happen runs, once.
+          assert.strictEqual(requests.length, kind === "committed" ? 1 : 2)
+          assert.strictEqual(again.result["operation_id"] === id, kind === "committed")
+          yield* call(change, { operation_key: "k" })
+          assert.strictEqual(requests.length, kind === "committed" ? 1 : 2)
+        }).pipe(Effect.provide(gateOn(runner)))
+      }),
+    )
 
   it.effect("answers nothing that is not recorded: a store that fails at the end fails the call, and names it", () => {
     const { execute } = counting()
@@ -277,7 +351,7 @@ describe("Operations", () => {
       const refusal = yield* Effect.flip(call(change))
       assert.strictEqual(refusal._tag, "STORE_UNAVAILABLE")
       assert.match(refusal.message, /op_[0-9a-z]+ had begun/)
-      assert.deepStrictEqual(yield* (yield* LeaseManager).current(WorkspaceId.make("app")), [])
+      assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
     }).pipe(Effect.provide(gate(execute)))
   })
 })

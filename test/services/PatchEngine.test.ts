@@ -334,7 +334,7 @@ describe("edits and writes", () => {
   it("wants exactly as many places as stated", () => {
     assert.deepInclude(failure(edited("x\ny\nx\n", { old: "x", new: "z" })), {
       _tag: "CONTEXT_AMBIGUOUS",
-      hunk: 1,
+      edit: 1,
       lines: [1, 3],
       wanted: 1,
     })
@@ -342,7 +342,7 @@ describe("edits and writes", () => {
     assert.strictEqual(failure(edited("aaa", { old: "aa", new: "b" }))._tag, "CONTEXT_AMBIGUOUS", "overlapping places are two")
     assert.strictEqual(textAfter(success(edited("x y x", { old: "x", new: "z", count: 2 })), "f"), "z y z")
     assert.strictEqual(textAfter(success(edited("aaaa", { old: "aa", new: "b", count: "all" })), "f"), "bb")
-    assert.deepInclude(failure(edited("x\n", { old: "x", new: "z" }, { old: "x", new: "q" })), { _tag: "CONTEXT_NOT_FOUND", hunk: 2 })
+    assert.deepInclude(failure(edited("x\n", { old: "x", new: "z" }, { old: "x", new: "q" })), { _tag: "CONTEXT_NOT_FOUND", edit: 2 })
   })
 
   it("lets a line break stand for the file's own", () => {
@@ -352,9 +352,18 @@ describe("edits and writes", () => {
     assert.strictEqual(textAfter(success(edited("a\nb\n", { old: "a\r\nb", new: "x\r\ny" })), "f"), "x\ny\n")
   })
 
-  it("keeps bytes that are not UTF-8", () => {
-    const planned = success(planEdits("f", [{ old: "b", new: "é" }], filesOf({ f: new Uint8Array([0x61, 0xe9, 0x62]) }), versionOf))
-    assert.deepStrictEqual([...(planned.targets[0]?.after?.bytes ?? [])], [0x61, 0xe9, 0xc3, 0xa9])
+  it("keeps bytes that are not UTF-8, and mixes no second encoding into them", () => {
+    const files = filesOf({ f: new Uint8Array([0x61, 0xe9, 0x62]) })
+    const planned = success(planEdits("f", [{ old: "b", new: "B" }], files, versionOf))
+    assert.deepStrictEqual([...(planned.targets[0]?.after?.bytes ?? [])], [0x61, 0xe9, 0x42])
+    const refusal = failure(planEdits("f", [{ old: "b", new: "é" }], files, versionOf))
+    assert.deepInclude(refusal, { _tag: "ENCODING_UNSUPPORTED", path: "f" })
+  })
+
+  it("speaks of edits, not of hunks", () => {
+    assert.match(failure(edited("x\nx\n", { old: "x", new: "z" })).message, /^edit 1 fits "f" at 2 places \(lines 1, 2\), not 1/u)
+    const missing = failure(edited("abc = 1\n", { old: "abc = 1", new: "q" }, { old: "abc = 2", new: "r" })).message
+    assert.match(missing, /^edit 2 does not fit "f": wanted "abc = 2" \(line 1 of its old text\)\./u)
   })
 
   it("refuses edits that say or change nothing", () => {
@@ -456,6 +465,81 @@ describe("the diff of a plan", () => {
     const { leftOut, text } = unifiedDiff(planned.changes, 1_000)
     assert.isTrue(text.endsWith("+äöü line\n"))
     assert.strictEqual(new TextEncoder().encode(text).length + leftOut, whole)
+  })
+})
+
+describe("large and repetitive input", { timeout: 60_000 }, () => {
+  // Each of these takes minutes where work grows with the square of the size; the test's time limit tells.
+  const numbered = (count: number) => Array.from({ length: count }, (_, index) => `  const value${index} = compute(${index})`)
+  const textOf = (lines: ReadonlyArray<string>) => `${lines.join("\n")}\n`
+
+  it("places thousands of equal hunks", () => {
+    const hunk = "@@\n-x\n+z\n y"
+    const planned = success(planOf({ f: "x\ny\n".repeat(3_000) }, update("f", Array(3_000).fill(hunk).join("\n"))))
+    assert.strictEqual(textAfter(planned, "f"), "z\ny\n".repeat(3_000))
+  })
+
+  it("places thousands of different hunks in 200,000 lines", () => {
+    const lines = numbered(200_000)
+    const hunks = Array.from({ length: 5_000 }, (_, index) => `@@\n ${lines[40 * index]}\n-${lines[40 * index + 1]}\n+  changed ${index}`)
+    const planned = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.deepInclude(planned.changes[0]?.facts, { added: 5_000, removed: 5_000 })
+    const expected = lines.map((line, index) => (index % 40 === 1 ? `  changed ${(index - 1) / 40}` : line))
+    assert.strictEqual(textAfter(planned, "f"), textOf(expected))
+  })
+
+  it("finds thousands of anchored insertions", () => {
+    const lines = numbered(20_000)
+    const hunks = Array.from({ length: 2_000 }, (_, index) => `@@ const value${10 * index} =\n+  more ${index}`)
+    const planned = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.deepInclude(planned.changes[0]?.facts, { added: 2_000, removed: 0 })
+  })
+
+  it("looks for a long run of the same line among many of them", () => {
+    const equal = Array<string>(60_000).fill("same")
+    const wanted = equal.slice(0, 30_000).map((line) => ` ${line}`)
+    const several = failure(planOf({ f: textOf(equal) }, update("f", ["@@", ...wanted, "+new"].join("\n"))))
+    assert.strictEqual(several._tag, "CONTEXT_AMBIGUOUS")
+    const nowhere = failure(planOf({ f: textOf(equal) }, update("f", ["@@", ...wanted, "-other"].join("\n"))))
+    assert.deepInclude(nowhere, { _tag: "CONTEXT_NOT_FOUND", wanted: "other" })
+    const only = success(planOf({ f: textOf([...equal, "end"]) }, update("f", ["@@", ...wanted, "-end"].join("\n"))))
+    assert.deepInclude(only.changes[0]?.facts, { added: 0, removed: 1 })
+  })
+
+  it("reads a hunk of a hundred thousand blank lines, and as many sections", () => {
+    const blank = `--- a/f\n+++ b/f\n@@\n+x\n${"\n".repeat(100_000)}-y\n`
+    assert.strictEqual(failure(planOf({ f: "y\n" }, blank))._tag, "CONTEXT_NOT_FOUND")
+    const sections = Array.from({ length: 30_000 }, (_, index) => `*** Add File: f${index}\n+x\n`).join("")
+    assert.strictEqual(success(planOf({}, `*** Begin Patch\n${sections}*** End Patch`)).targets.length, 30_000)
+  })
+
+  it("takes lines and files of several megabytes", () => {
+    const huge = "x".repeat(4_000_000)
+    assert.deepInclude(success(planOf({ f: `${huge}\n` }, update("f", `@@\n-${huge}\n+y`))).changes[0]?.facts, { added: 1, removed: 1 })
+    const added = success(planOf({}, `*** Begin Patch\n*** Add File: f\n${"+a line of text\n".repeat(200_000)}*** End Patch`))
+    assert.strictEqual(added.targets[0]?.after?.bytes.length, 200_000 * 15)
+  })
+
+  it("looks for an edit's text where nearly everything is like it", () => {
+    const much = "a".repeat(3_000_000)
+    const old = `${"a".repeat(40_000)}b${"a".repeat(40_000)}`
+    const edited = (text: string) => planEdits("f", [{ old, new: "x" }], filesOf({ f: text }), versionOf)
+    assert.strictEqual(failure(edited(much))._tag, "CONTEXT_NOT_FOUND")
+    assert.strictEqual(textAfter(success(edited(`${much}b${much}`)), "f"), `${"a".repeat(2_960_000)}x${"a".repeat(2_960_000)}`)
+  })
+
+  it("counts what changed between two large files with nothing in common", () => {
+    const files = filesOf({ f: textOf(numbered(100_000)) })
+    const written = success(planWrite("f", textOf(numbered(100_000).map((line) => `${line};`)), files, versionOf))
+    assert.deepInclude(written.changes[0]?.facts, { added: 100_000, removed: 100_000 })
+  })
+
+  it("bounds its notes however many hunks were found only loosely", () => {
+    const lines = numbered(300)
+    const hunks = lines.map((line) => `@@\n-${line}  \n+x`)
+    const { notes } = success(planOf({ f: textOf(lines) }, update("f", hunks.join("\n"))))
+    assert.strictEqual(notes.length, 1)
+    assert.match(notes[0] ?? "", /^"f": hunks 1, 2, .* 20 and 280 more were found only by ignoring trailing white space\.$/u)
   })
 })
 

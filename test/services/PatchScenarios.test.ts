@@ -19,7 +19,14 @@ const scenariosIn = (folder: string): ReadonlyArray<string> =>
     .map((entry) => entry.name)
     .toSorted()
 
-const treeOf = (folder: string) => (fs.existsSync(folder) ? readTree(folder, { modes: false }) : {})
+/** Of the modes only whether a file can be run: the rest depends on who checked this repository out. */
+const treeOf = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(fs.existsSync(folder) ? readTree(folder) : {}).map(([name, found]) => {
+      const [, mode, content] = /^([0-7]+) (.*)$/su.exec(found) ?? []
+      return [name, mode === undefined ? found : `${Number.parseInt(mode, 8) & 0o100 ? "executable" : "file"} ${content}`]
+    }),
+  )
 
 /** Applies the scenario's patch to a copy of its input; gives the outcome and the folder after it. */
 const run = Effect.fnUntraced(function* (scenario: string) {

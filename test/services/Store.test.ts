@@ -105,10 +105,34 @@ layer(stored)("Store", (it) => {
       const mine = (yield* store.begin(beginning())).operation
       const theirs = (yield* store.begin(beginning())).operation
       yield* sql`UPDATE operations SET server = 'gone-1' WHERE operation_id = ${theirs.operationId}`
-      assert.strictEqual(yield* store.interruptOrphans, 1)
-      assert.strictEqual(Option.getOrThrow(yield* store.byId(theirs.operationId)).state, "interrupted")
+      assert.deepStrictEqual(
+        (yield* store.orphans).map(({ operationId }) => operationId),
+        [theirs.operationId],
+      )
+      yield* store.settleOrphan(theirs, { state: "interrupted", reason: "its server ended" })
+      yield* store.settleOrphan(mine, { state: "interrupted" })
+      const settled = Option.getOrThrow(yield* store.byId(theirs.operationId))
+      assert.strictEqual(settled.state, "interrupted")
+      assert.deepInclude((yield* store.status(settled)).events.at(-1), { event: "OperationInterrupted", detail: "its server ended" })
       assert.strictEqual(Option.getOrThrow(yield* store.byId(mine.operationId)).state, "running")
-      assert.strictEqual(yield* store.interruptOrphans, 0)
+      assert.deepStrictEqual(yield* store.orphans, [])
+      // Another server was faster: what it recorded stays.
+      yield* store.settleOrphan(theirs, { state: "done", result: {} })
+      assert.strictEqual(Option.getOrThrow(yield* store.byId(theirs.operationId)).state, "interrupted")
+    }),
+  )
+
+  it.effect("keeps the key of a patch that was rolled back for its status, until another call takes it", () =>
+    Effect.gen(function* () {
+      const store = yield* Store
+      const { operation } = yield* store.begin(beginning({ key: "again" }))
+      yield* store.settle(operation, { state: "interrupted", result: { status: "failed_rolled_back", changes: [] } })
+      assert.strictEqual(Option.getOrThrow(yield* store.byKey("local", "app", "again")).operationId, operation.operationId)
+      const second = yield* store.begin(beginning({ key: "again" }))
+      assert.isTrue(second.begun)
+      assert.isFalse((yield* store.begin(beginning({ key: "again" }))).begun)
+      assert.strictEqual(Option.getOrThrow(yield* store.byKey("local", "app", "again")).operationId, second.operation.operationId)
+      assert.isUndefined(Option.getOrThrow(yield* store.byId(operation.operationId)).key)
     }),
   )
 

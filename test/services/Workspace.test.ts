@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule } from "../../src/schema/Policy.ts"
 import { ConfinedPath, WorkspaceId } from "../../src/schema/Workspace.ts"
 import { Disk, DiskFault } from "../../src/services/Disk.ts"
@@ -18,6 +19,7 @@ const openAt = (root: string, files: ReadonlyArray<FileRule>, disk: Layer.Layer<
       id: WorkspaceId.make("test"),
       root,
       profile: { name: "test", files, exec: "off", network: "off", env: [], limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 } },
+      patch: patchDefaults,
     }).pipe(Layer.provide(disk)),
   ).pipe(Effect.map((context) => Context.get(context, Workspace)))
 

@@ -1,7 +1,9 @@
 /** The files of a real folder, through the real services. */
+
 import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { Root } from "../../src/services/Disk.ts"
@@ -33,6 +35,7 @@ export const openFiles = Effect.fnUntraced(function* (tree: Parameters<typeof wr
       env: [],
       limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
     },
+    patch: patchDefaults,
   }).pipe(Layer.provide(NodeDisk.layer))
   const between = Layer.effect(
     Workspace,

@@ -2,15 +2,25 @@
 import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
+import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
+import type { PatchSettings } from "../../src/schema/Config.ts"
+import { patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule, Profile } from "../../src/schema/Policy.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
-import type { Root } from "../../src/services/Disk.ts"
+import { Disk, type Root } from "../../src/services/Disk.ts"
+import { type JournalSettings, PatchJournal } from "../../src/services/PatchJournal.ts"
 import { PatchTransaction } from "../../src/services/PatchTransaction.ts"
+import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { Workspace } from "../../src/services/Workspace.ts"
+import { temporaryFolder } from "./Tree.ts"
 
-export interface PatchingOptions {
+export interface PatchingOptions extends Partial<JournalSettings> {
   readonly files?: ReadonlyArray<FileRule>
+  readonly patch?: Partial<PatchSettings>
+  /** Around the workspace's root and the journal's folders. */
   readonly through?: (root: Root) => Root
+  /** The server this is; the test's own process when left out. */
+  readonly server?: ServerIdentity["Service"]
 }
 
 const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
@@ -22,14 +32,37 @@ const profileOf = (files: ReadonlyArray<FileRule>): Profile => ({
   limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
 })
 
-/** A transaction on `root` until the scope ends. */
-export const openTransaction = (root: string, { files = [{ glob: "**", access: "write" }], through }: PatchingOptions = {}) => {
-  const opened = Workspace.layer({ id: WorkspaceId.make("test"), root, profile: profileOf(files) }).pipe(Layer.provide(NodeDisk.layer))
-  const between = Layer.effect(
-    Workspace,
-    Workspace.use((workspace) => Effect.succeed(through === undefined ? workspace : { ...workspace, root: through(workspace.root) })),
-  ).pipe(Layer.provide(opened))
-  return Effect.map(Layer.build(PatchTransaction.layer.pipe(Layer.provide(between), Layer.provide(NodeDigest.layer))), (context) =>
-    Context.get(context, PatchTransaction),
+/** Transaction and journal of `root` until the scope ends. The state folder is a fresh one when none is given. */
+export const openPatching = Effect.fnUntraced(function* (root: string, options: PatchingOptions = {}) {
+  const {
+    durability = "process",
+    patch,
+    files = [{ glob: "**", access: "write" } as const],
+    server,
+    through = (real: Root) => real,
+  } = options
+  const stateFolder = options.stateFolder ?? (yield* temporaryFolder)
+  const disk = Layer.effect(
+    Disk,
+    Disk.use((real) => Effect.succeed(Disk.of({ open: (path) => Effect.map(real.open(path), through) }))),
+  ).pipe(Layer.provide(NodeDisk.layer))
+  const workspace = Workspace.layer({
+    id: WorkspaceId.make("test"),
+    root,
+    profile: profileOf(files),
+    patch: { ...patchDefaults, ...patch },
+  })
+  const identity = server === undefined ? NodeIdentity.layer : Layer.succeed(ServerIdentity, server)
+  const context = yield* Layer.build(
+    PatchTransaction.layer.pipe(
+      Layer.provideMerge(PatchJournal.layer({ stateFolder, durability })),
+      Layer.provideMerge(workspace),
+      Layer.provide([disk, NodeDigest.layer, identity]),
+    ),
   )
-}
+  return { transaction: Context.get(context, PatchTransaction), journal: Context.get(context, PatchJournal), stateFolder }
+})
+
+/** A transaction on `root` until the scope ends. */
+export const openTransaction = (root: string, options: PatchingOptions = {}) =>
+  Effect.map(openPatching(root, options), ({ transaction }) => transaction)

@@ -21,9 +21,12 @@ export interface StdioClient {
 
 const program = fileURLToPath(new URL("stdioServer.ts", import.meta.url))
 
-/** Starts the test server. It is killed with the returned function at the latest. */
-export const startStdio = (env: Record<string, string> = {}): { readonly client: StdioClient; readonly kill: () => void } => {
-  const child = spawn(process.execPath, [program], { env: { ...process.env, ...env } })
+/** Starts the test server, or another program. It is killed with the returned function at the latest. */
+export const startStdio = (
+  env: Record<string, string> = {},
+  args: ReadonlyArray<string> = [program],
+): { readonly client: StdioClient; readonly kill: () => void } => {
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...env } })
   const messages: Array<Message> = []
   const parts: Array<Buffer> = []
   let stderr = ""

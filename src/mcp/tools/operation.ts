@@ -45,7 +45,7 @@ export const operationStatus = controlTool({
     const operation = Option.filter(found, (operation) => operation.caller === caller.name)
     if (Option.isNone(operation)) return yield* new OperationNotFound({ asked: input.operation_id ?? input.operation_key ?? "" })
     yield* operations.authorize(operation.value.workspaceId)
-    return yield* store.status(operation.value)
+    return yield* store.status(yield* operations.settled(operation.value))
   }),
 })
 

@@ -1,36 +1,44 @@
 /** apply_patch, edit, write: three ways to name a change, one transaction. */
 import { Effect, Result, Schema } from "effect"
 import type { LeaseRequest } from "../../schema/Lease.ts"
-import { OperationKey } from "../../schema/Operation.ts"
-import { ApplyPatchArguments, EditArguments, PatchResult, WriteArguments } from "../../schema/Patch.ts"
+import { ApplyPatchArguments, EditArguments, PatchResult, type Verify, WriteArguments } from "../../schema/Patch.ts"
 import type { Touches } from "../../schema/Policy.ts"
 import type { Refusal } from "../../schema/Refusal.ts"
 import { WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { touchedPaths } from "../../services/PatchEngine.ts"
 import { PatchTransaction } from "../../services/PatchTransaction.ts"
-import { confine } from "../../services/Workspace.ts"
+import { makeVerification } from "../../services/PatchVerification.ts"
+import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
+import { confine, Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
+import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-
-/** Arguments of every recorded change. */
-export const Recording = {
-  operation_key: Schema.optionalKey(OperationKey),
-  lease_wait_ms: Schema.optionalKey(
-    Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50_000 })).annotate({
-      description: "How long to wait while others work in the way; default 10000, 0 refuses at once",
-    }),
-  ),
-}
+import { argvOf, confinable, unconfined } from "./process.ts"
 
 const changes = { readOnly: false, destructive: true, idempotent: false, openWorld: false } as const
 
-const writes = (paths: ReadonlyArray<string>, workspace: WorkspaceSettings): Result.Result<Touches, Refusal> =>
-  Result.map(Result.all(paths.map((path) => confine([workspace.root, workspace.realRoot], path))), (write) => ({ write }))
+/** What a change may be called with beside what names it. */
+interface Modes {
+  readonly check_only?: boolean
+  readonly verify?: Verify
+}
 
-/** A preview changes nothing and needs no lease. */
-const pathLease = (input: { readonly check_only?: boolean }, touches: Touches): LeaseRequest | undefined =>
-  input.check_only === true ? undefined : { kind: "path", paths: touches.write ?? [] }
+/** The paths it writes; with `verify` also the command it runs. */
+const touchesOf = (paths: ReadonlyArray<string>, { verify }: Modes, workspace: WorkspaceSettings): Result.Result<Touches, Refusal> =>
+  Result.gen(function* () {
+    const write = yield* Result.all(paths.map((path) => confine([workspace.root, workspace.realRoot], path)))
+    if (verify === undefined) return { write }
+    const exec = yield* argvOf(verify)
+    yield* confinable(workspace)
+    return { write, exec }
+  })
+
+/** A preview changes nothing and needs no lease; a command needs the workspace for itself. */
+const leaseOf = (input: Modes, touches: Touches): LeaseRequest | undefined => {
+  if (input.check_only === true) return undefined
+  return input.verify === undefined ? { kind: "path", paths: touches.write ?? [] } : { kind: "exclusive" }
+}
 
 const textOf = (result: PatchResult): string => {
   const lines = result.changes.map(
@@ -38,23 +46,37 @@ const textOf = (result: PatchResult): string => {
       `${change.kind} ${change.from === undefined ? "" : `${change.from} -> `}${change.path}: ${change.before} -> ${change.after}, +${change.added} -${change.removed}`,
   )
   const diff = result.diff === undefined ? "" : `\n\n${result.diff}`
-  return `${factsOf(result, ["operation_id", "status", "notes"])}\n${lines.join("\n")}${diff}`
+  return `${factsOf(result, ["operation_id", "status", "notes"])}\n${lines.join("\n")}${verifyText(result)}${diff}`
 }
+
+const verifyText = ({ verify }: PatchResult): string =>
+  verify === undefined ? "" : `\n\nverify\n${factsOf(verify, ["exit_code", "duration_ms", "omitted_bytes"])}\n\n${verify.output}`
 
 type Apply = PatchTransaction["Service"]["apply"]
 type Versions = Readonly<Record<string, string>>
 
 /** A handler that puts the arguments of a tool into what the transaction takes. */
-const applied = <Input extends { readonly check_only?: boolean }>(
-  change: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined],
-) =>
-  Effect.map(PatchTransaction, ({ apply }) => (input: Input) => {
-    const [intent, expected_versions] = change(input)
-    const options = {
-      ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
-      ...(expected_versions === undefined ? {} : { expected_versions }),
+const applied = <Input extends Modes>(change: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined]) =>
+  Effect.gen(function* () {
+    const { apply } = yield* PatchTransaction
+    const supervisor = yield* ProcessSupervisor
+    const verification = makeVerification(yield* Workspace, supervisor)
+    return (input: Input, operationId: string | undefined) => {
+      const [intent, expected_versions] = change(input)
+      const options = {
+        operationId,
+        ...(input.verify === undefined ? {} : { verify: verification(input.verify) }),
+        ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
+        ...(expected_versions === undefined ? {} : { expected_versions }),
+      }
+      return Effect.flatMap(apply(intent, options), (delta) =>
+        delta.verify === undefined
+          ? Effect.succeed({ result: delta })
+          : Effect.map(supervisor.holding, (holding) => ({
+              result: { ...delta, notes: [...(delta.notes ?? []), ...unconfined(holding)] },
+            })),
+      )
     }
-    return Effect.map(apply(intent, options), (result) => ({ result }))
   })
 
 const expectedOf = (input: { readonly path: string; readonly expected_version?: string }) =>
@@ -74,8 +96,9 @@ export const applyPatch = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => Result.flatMap(touchedPaths(input.patch), (paths) => writes(paths, workspace)),
-  lease: pathLease,
+  touches: (input, workspace) => Result.flatMap(touchedPaths(input.patch), (paths) => touchesOf(paths, input, workspace)),
+  lease: leaseOf,
+  journaled: true,
   handler: applied((input: ApplyPatchArguments) => [{ kind: "patch", patch: input.patch }, input.expected_versions]),
 })
 
@@ -93,8 +116,9 @@ export const edit = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => writes([input.path], workspace),
-  lease: pathLease,
+  touches: (input, workspace) => touchesOf([input.path], input, workspace),
+  lease: leaseOf,
+  journaled: true,
   handler: applied((input: EditArguments) => [{ kind: "edit", path: input.path, edits: input.edits }, expectedOf(input)]),
 })
 
@@ -112,7 +136,8 @@ export const write = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => writes([input.path], workspace),
-  lease: pathLease,
+  touches: (input, workspace) => touchesOf([input.path], input, workspace),
+  lease: leaseOf,
+  journaled: true,
   handler: applied((input: WriteArguments) => [{ kind: "write", path: input.path, content: input.content }, expectedOf(input)]),
 })

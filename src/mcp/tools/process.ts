@@ -22,8 +22,8 @@ import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
 import { type Holding, holdingText } from "../../services/Sandbox.ts"
 import { Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
+import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-import { Recording } from "./patch.ts"
 
 /** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
 const CANCEL_GRACE = 1000
@@ -67,7 +67,7 @@ export const execCommand = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(confinable(input, workspace), () => ({ exec }))),
+  touches: (input, workspace) => Result.flatMap(argvOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
@@ -91,19 +91,25 @@ export const execCommand = workspaceTool({
   }),
 })
 
-const argvOf = (input: ExecArguments): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
+/** The command of a call, once it is certain that there is exactly one. */
+export const argvOf = (input: Pick<ExecArguments, "command" | "script">): Result.Result<ReadonlyArray<string>, InvalidArguments> =>
   (input.command === undefined) === (input.script === undefined)
     ? Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
     : Result.succeed(input.command ?? [input.script ?? ""])
 
+const NO_SANDBOX = "this version has none"
+
+const readOnlyRefused = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> =>
+  input.access === "read_only"
+    ? Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause: NO_SANDBOX }))
+    : confinable(workspace)
+
 /** What only a sandbox can promise is refused as long as there is none. */
-const confinable = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> => {
-  const cause = "this version has none"
-  if (input.access === "read_only") return Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause }))
-  if (workspace.sandbox === "required") return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause }))
-  const rules = workspace.profile
-  return rules.exec === "on" && fileAccess(rules, "" as ConfinedPath).access !== "write"
-    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${rules.name}"`, cause }))
+export const confinable = ({ profile, sandbox }: WorkspaceSettings): Result.Result<void, Refusal> => {
+  if (sandbox === "required")
+    return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause: NO_SANDBOX }))
+  return profile.exec === "on" && fileAccess(profile, "" as ConfinedPath).access !== "write"
+    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${profile.name}"`, cause: NO_SANDBOX }))
     : Result.succeed(undefined)
 }
 
@@ -133,9 +139,15 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
     }
   })
 
+/** What did not hold a command, for its caller. */
+export const unconfined = (holding: Holding): ReadonlyArray<string> => [
+  NOT_CONFINED,
+  ...(holding.by === "group" ? [holdingText(holding)] : []),
+]
+
 const notedBy = (holding: Holding) => (facts: ProcessFacts) => ({
   ...facts,
-  notes: [NOT_CONFINED, ...(holding.by === "group" ? [holdingText(holding)] : []), ...(facts.notes ?? [])],
+  notes: [...unconfined(holding), ...(facts.notes ?? [])],
 })
 
 const ofProcess = (input: { readonly process_id: string }) => ({ process: input.process_id })

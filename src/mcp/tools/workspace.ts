@@ -1,5 +1,6 @@
 /** workspace_info: which workspaces there are, and what one of them allows and enforces. */
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
+import type { Lease } from "../../schema/Lease.ts"
 import type { NetworkAccess } from "../../schema/Policy.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
@@ -30,7 +31,17 @@ const InfoResult = Schema.Struct({
   ),
   limits: Schema.optionalKey(Schema.Struct({ processes: Schema.Int, spool_bytes: Schema.Int, timeout_ms: Schema.Int })),
   leases: Schema.optionalKey(
-    Schema.Array(Schema.Struct({ kind: Schema.String, holder: Schema.String, fence: Schema.Int, paths: Schema.Array(Schema.String) })),
+    Schema.Array(
+      Schema.Struct({
+        kind: Schema.String,
+        holder: Schema.String,
+        server: Schema.String,
+        workspace_id: Schema.String,
+        fence: Schema.Int,
+        since: Schema.String,
+        paths: Schema.Array(Schema.String),
+      }),
+    ).annotate({ description: "Held now by any server, here or in a workspace around or inside this one; paths in that workspace" }),
   ),
 })
 
@@ -60,7 +71,7 @@ const list = Effect.gen(function* () {
 
 const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   const settings = yield* Operations.use((operations) => operations.authorize(id))
-  const leases = yield* LeaseManager.use((manager) => manager.current(id))
+  const leases = yield* LeaseManager.use((manager) => manager.current(settings))
   const holding = yield* Sandbox.use((sandbox) => sandbox.holding)
   const { profile } = settings
   return {
@@ -69,8 +80,18 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
     access: { files: profile.files, exec: profile.exec, network: networkText(profile.network) },
     enforcement: enforcementOf(settings, holding),
     limits: profile.limits,
-    leases: leases.map(({ fence, holder, kind, paths }) => ({ kind, holder, fence, paths: [...paths] })),
+    leases: leases.map(leaseOf),
   }
+})
+
+const leaseOf = ({ fence, holder, kind, paths, server, since, workspaceId }: Lease) => ({
+  kind,
+  holder,
+  server,
+  workspace_id: workspaceId as string,
+  fence,
+  since: DateTime.formatIso(DateTime.makeUnsafe(since)),
+  paths: [...paths],
 })
 
 const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)

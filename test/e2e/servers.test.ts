@@ -1,0 +1,280 @@
+/** Several servers of the built program on one state folder, as hosts that start one a client have them. */
+import { createHash } from "node:crypto"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { afterEach, describe, expect, it } from "vitest"
+import { type Home, main, makeHome, refusalOf, type ToolResult } from "../support/Program.ts"
+import { startStdio } from "../support/StdioClient.ts"
+import { until } from "../support/Until.ts"
+
+const cleanups: Array<() => void> = []
+afterEach(() => {
+  for (const clean of cleanups.splice(0).reverse()) clean()
+})
+
+const home = (files: Readonly<Record<string, string>>): Home => {
+  const made = makeHome(files)
+  cleanups.push(made.remove)
+  return made
+}
+
+const databaseOf = (made: Home): string => join(made.home, "state/codespace/codespace.sqlite")
+
+/** A server of its own process; `call` answers with the result, of a refusal too. */
+const start = (made: Home, folder = made.workspace) => {
+  const { client, kill } = startStdio(made.env, [main, "mcp", folder])
+  cleanups.push(kill)
+  let ids = 0
+  const call = async (name: string, args: object, limit = 60_000): Promise<ToolResult> => {
+    ids += 1
+    const id = ids
+    client.send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } })
+    const { error, result } = await client.answer(id, limit)
+    if (error !== undefined) throw new Error(JSON.stringify(error))
+    return result as unknown as ToolResult
+  }
+  const end = async () => {
+    client.child.stdin.end()
+    return (await client.ended).code
+  }
+  return { call, kill, pid: client.child.pid as number, ended: client.ended, end }
+}
+
+const app = { workspace_id: "app" }
+const codeOf = (result: ToolResult): string | undefined => refusalOf(result)?.code
+const factsOf = (result: ToolResult) => result.structuredContent as Record<string, unknown>
+
+const countOf = (file: string, rows: string): number => {
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 })
+  try {
+    return Number(database.prepare(`SELECT count(*) AS found FROM ${rows}`).get()?.["found"])
+  } finally {
+    database.close()
+  }
+}
+
+const tablesOf = (file: string): ReadonlyArray<string> => {
+  const database = new DatabaseSync(file, { readOnly: true })
+  try {
+    return database
+      .prepare("SELECT migration_id || '_' || name AS step FROM effect_sql_migrations ORDER BY migration_id")
+      .all()
+      .map(({ step }) => String(step))
+  } finally {
+    database.close()
+  }
+}
+
+describe("servers that start at the same instant", () => {
+  const startTogether = async (made: Home, count: number) => {
+    const servers = Array.from({ length: count }, () => start(made))
+    const answers = await Promise.all(servers.map(({ call }, n) => call("write", { ...app, path: `${n}.txt`, content: `${n}\n` })))
+    const codes = await Promise.all(servers.map(({ end }) => end()))
+    return { refusals: answers.map(codeOf).filter((code) => code !== undefined), codes }
+  }
+
+  it("all work on a fresh state folder, and make its tables once", async () => {
+    for (const _round of [1, 2, 3]) {
+      const made = home({ "a.txt": "a\n" })
+      expect(await startTogether(made, 8)).toEqual({ refusals: [], codes: Array(8).fill(0) })
+      expect(tablesOf(databaseOf(made))).toEqual(["1_ledger", "2_leases"])
+    }
+  })
+
+  it("all work on the state folder of an older version, and bring it up to date once", async () => {
+    const made = home({ "a.txt": "a\n" })
+    await startTogether(made, 1)
+    const database = new DatabaseSync(databaseOf(made))
+    database.exec("DROP TABLE leases; DELETE FROM effect_sql_migrations WHERE migration_id > 1")
+    const before = database.prepare("SELECT count(*) AS operations FROM operations").get()
+    database.close()
+    expect(await startTogether(made, 8)).toEqual({ refusals: [], codes: Array(8).fill(0) })
+    expect(tablesOf(databaseOf(made))).toEqual(["1_ledger", "2_leases"])
+    expect(before).toEqual({ operations: 1 })
+  })
+})
+
+/** A script that says it has begun, and ends when the file `go` is there. */
+const untilGo = "echo $$ > begun; while [ ! -e go ]; do sleep 0.02; done; echo ran >> runs"
+const begun = async (made: Home): Promise<number> => {
+  const file = join(made.workspace, "begun")
+  return Number(await until(() => existsSync(file) && readFileSync(file, "utf8").trim()))
+}
+
+describe("two servers in one workspace", () => {
+  it("take turns, and a refusal and workspace_info say who works, where and since when", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const [one, two] = [start(made), start(made)]
+    const build = one.call("exec_command", { ...app, script: untilGo })
+    await begun(made)
+    const patch = { ...app, path: "a.txt", content: "b\n" }
+    const refused = await two.call("write", { ...patch, lease_wait_ms: 0 })
+    expect(refusalOf(refused)).toMatchObject({
+      code: "WORKSPACE_BUSY",
+      retry: "later",
+      details: { kind: "exclusive", expires: "when it ends" },
+    })
+    expect(refusalOf(refused)?.details["holder"]).toBe(`exec_command of local (unknown) in another server (process ${one.pid})`)
+    const { leases } = factsOf(await two.call("workspace_info", app))
+    expect(leases).toMatchObject([{ kind: "exclusive", server: `another server (process ${one.pid})`, workspace_id: "app", paths: [] }])
+
+    const waiting = two.call("write", patch)
+    writeFileSync(join(made.workspace, "go"), "")
+    expect(codeOf(await build)).toBeUndefined()
+    expect(factsOf(await waiting)).toMatchObject({ status: "applied" })
+    expect(factsOf(await one.call("workspace_info", app))["leases"]).toEqual([])
+  })
+
+  it("work side by side on different files and beside a shared process", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const [one, two] = [start(made), start(made)]
+    const served = await one.call("exec_command", { ...app, script: untilGo, access: "shared", yield_ms: 0 })
+    expect(factsOf(served)["state"]).toBe("running")
+    const patches = [one, two].flatMap(({ call }, server) =>
+      Array.from({ length: 25 }, (_, n) => call("write", { ...app, path: `${server}-${n}.txt`, content: "x\n", lease_wait_ms: 0 })),
+    )
+    expect((await Promise.all(patches)).map(codeOf)).toEqual(Array(50).fill(undefined))
+    expect(codeOf(await two.call("exec_command", { ...app, command: ["true"], lease_wait_ms: 0 }))).toBe("WORKSPACE_BUSY")
+  })
+
+  it("exclude each other under different names for one folder, and in a folder inside it", async () => {
+    const made = home({ "app/x.txt": "x\n" })
+    const [outer, inner] = [start(made), start(made, join(made.workspace, "app"))]
+    const build = outer.call("exec_command", { ...app, script: untilGo })
+    await begun(made)
+    expect(codeOf(await inner.call("write", { ...app, path: "x.txt", content: "y\n", lease_wait_ms: 0 }))).toBe("WORKSPACE_BUSY")
+    writeFileSync(join(made.workspace, "go"), "")
+    await build
+    expect(codeOf(await inner.call("write", { ...app, path: "x.txt", content: "y\n", lease_wait_ms: 0 }))).toBeUndefined()
+  })
+
+  it("free what a server holds within a second of its kill -9", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const [one, two] = [start(made), start(made)]
+    void one.call("exec_command", { ...app, script: `exec > /dev/null; ${untilGo}` }).catch(() => undefined)
+    const orphan = await begun(made)
+    cleanups.push(() => process.kill(orphan, "SIGKILL"))
+    const waiting = two.call("write", { ...app, path: "a.txt", content: "b\n", lease_wait_ms: 30_000 })
+    await until(() => countOf(databaseOf(made), "leases WHERE waits = 1") === 1)
+    const killed = performance.now()
+    one.kill()
+    expect(factsOf(await waiting)).toMatchObject({ status: "applied" })
+    expect(performance.now() - killed).toBeLessThan(1_000)
+    await one.ended
+  })
+})
+
+describe("one operation_key in two servers", () => {
+  const keyed = { ...app, script: untilGo, operation_key: "k", yield_ms: 30_000 }
+
+  it("runs once: the second call waits for the outcome of the first", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const [one, two] = [start(made), start(made)]
+    const first = one.call("exec_command", keyed)
+    await begun(made)
+    const hasty = await two.call("exec_command", { ...keyed, lease_wait_ms: 0 })
+    expect(refusalOf(hasty)).toMatchObject({
+      code: "WORKSPACE_BUSY",
+      retry: "later",
+      details: { holder: expect.stringMatching(/^op_/), waited_ms: 0 },
+    })
+    const second = two.call("exec_command", keyed)
+    writeFileSync(join(made.workspace, "go"), "")
+    expect(factsOf(await second)).toEqual(factsOf(await first))
+    expect(factsOf(await second)).toMatchObject({ state: "exited", exit_code: 0 })
+    expect(readFileSync(join(made.workspace, "runs"), "utf8")).toBe("ran\n")
+  })
+
+  it("runs once whichever server is first, with leases that wait for each other and with leases that do not", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const servers = [start(made), start(made)]
+    const both = (name: string, args: object) => Promise.all(servers.map(({ call }) => call(name, { ...app, ...args })))
+    for (let n = 0; n < 12; n += 1) {
+      const written = await both("write", { path: "a.txt", content: `${n}\n`, operation_key: `write-${n}` })
+      const run = await both("exec_command", { script: `sleep 0.05; echo >> run-${n}`, access: "shared", operation_key: `run-${n}` })
+      for (const [first, second] of [written, run]) expect(factsOf(first as ToolResult)).toEqual(factsOf(second as ToolResult))
+      expect(readFileSync(join(made.workspace, `run-${n}`), "utf8")).toBe("\n")
+    }
+    expect(countOf(databaseOf(made), "operations")).toBe(24)
+  })
+
+  it("is not waited for once its server is gone", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const [one, two] = [start(made), start(made)]
+    void one.call("exec_command", keyed).catch(() => undefined)
+    const orphan = await begun(made)
+    cleanups.push(() => process.kill(orphan, "SIGKILL"))
+    const second = two.call("exec_command", { ...keyed, lease_wait_ms: 50_000 })
+    one.kill()
+    await one.ended
+    expect(codeOf(await second)).toBe("CANCELLED")
+  })
+})
+
+describe("four servers with 200 calls each in one workspace", () => {
+  const LANES = 2
+  /** Looks at the workspace twice while nobody else may touch it, then adds its line. */
+  const alone = (line: string) =>
+    'mkdir alone || echo NOT ALONE; a=$(cat *.txt | cksum); sleep 0.01; b=$(cat *.txt | cksum); rmdir alone; [ "$a" = "$b" ] || echo TOUCHED; ' +
+    `echo ${line} >> shared.txt`
+
+  it("never have two exclusive ones at once, lose no acknowledged call, and never meet a locked database", {
+    timeout: 120_000,
+  }, async () => {
+    const made = home({ "shared.txt": "" })
+    const servers = Array.from({ length: 4 }, () => start(made))
+    const added: Array<string> = []
+    const acknowledged: Array<string> = []
+    const problems: Array<unknown> = []
+    const finals = new Map<string, string>()
+
+    const keep = (result: ToolResult): void => {
+      if (refusalOf(result) !== undefined) problems.push(refusalOf(result))
+      else acknowledged.push(String(factsOf(result)["operation_id"]))
+    }
+    const lane = async ({ call }: (typeof servers)[number], name: string): Promise<void> => {
+      for (let n = 0; n < 200 / LANES; n += 1) {
+        const line = `${name}-${n}`
+        const common = { ...app, operation_key: line, lease_wait_ms: 50_000 }
+        if (n % 7 === 3) {
+          const result = await call("exec_command", { ...common, script: alone(line), yield_ms: 30_000 })
+          if (factsOf(result)?.["output"] !== "") problems.push(factsOf(result)?.["output"])
+          keep(result)
+          added.push(line)
+        } else if (n % 7 === 5) {
+          keep(await call("apply_patch", { ...common, patch: `*** Begin Patch\n*** Update File: shared.txt\n@@\n+${line}\n*** End Patch` }))
+          added.push(line)
+        } else {
+          keep(await call("write", { ...common, path: `${name}.txt`, content: `${n}\n` }))
+          finals.set(`${name}.txt`, `${n}\n`)
+        }
+      }
+    }
+    await Promise.all(servers.flatMap((server, index) => Array.from({ length: LANES }, (_, place) => lane(server, `${index}-${place}`))))
+    expect(problems).toEqual([])
+    expect(acknowledged).toHaveLength(800)
+    expect(readFileSync(join(made.workspace, "shared.txt"), "utf8").trim().split("\n").sort()).toEqual(added.sort())
+    for (const [name, content] of finals) expect(readFileSync(join(made.workspace, name), "utf8")).toBe(content)
+
+    expect(await Promise.all(servers.map(({ end }) => end()))).toEqual([0, 0, 0, 0])
+    const database = new DatabaseSync(databaseOf(made), { readOnly: true })
+    const done = database.prepare("SELECT operation_id FROM operations WHERE state = 'done'").all()
+    expect(new Set(done.map(({ operation_id }) => operation_id))).toEqual(new Set(acknowledged))
+    expect(database.prepare("SELECT count(*) AS held FROM leases").get()).toEqual({ held: 0 })
+    expect(database.prepare("SELECT seq AS fences FROM sqlite_sequence WHERE name = 'leases'").get()?.["fences"]).toBeGreaterThanOrEqual(
+      800,
+    )
+    expect(brokenLinks(database)).toEqual([])
+    database.close()
+  })
+
+  /** Entries of the ledger whose hash does not continue the entry before. */
+  const brokenLinks = (database: DatabaseSync): ReadonlyArray<unknown> => {
+    const entries = database.prepare("SELECT * FROM events ORDER BY seq").all()
+    return entries.filter(({ at, body, event, hash, operation_id }, index) => {
+      const text = [entries[index - 1]?.["hash"] ?? "", at, operation_id, event, body].join("\n")
+      return createHash("sha256").update(text).digest("hex") !== hash
+    })
+  }
+})
