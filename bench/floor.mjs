@@ -16,6 +16,8 @@ const run = (command, args) =>
     child.once("close", (exitCode) => resolve({ exitCode, output: Buffer.concat(pieces).toString("utf8") }))
   })
 
+const talkers = new Map()
+
 const walk = (folder, suffix, paths) => {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     if (entry.isDirectory()) walk(`${folder}/${entry.name}`, suffix, paths)
@@ -36,6 +38,17 @@ const tools = {
   find: ({ root, suffix }) => walk(root, suffix, []).join("\n"),
   search: async ({ root, text }) => (await run(rgPath, ["--no-heading", "-nF", text, root])).output,
   exec: async ({ command }) => String((await run(command[0], command.slice(1))).exitCode),
+  talker: ({ command }) => {
+    const child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"] })
+    talkers.set(String(child.pid), child)
+    return String(child.pid)
+  },
+  tell: ({ id, data }) =>
+    new Promise((resolve) => {
+      talkers.get(id).stdout.once("data", (piece) => resolve(piece.toString("utf8")))
+      talkers.get(id).stdin.write(data)
+    }),
+  hush: ({ id }) => String(talkers.get(id).kill("SIGKILL")),
   edit: ({ edits }) => {
     for (const { path, old, text } of edits) editInPlace(path, old, text)
     return "ok"

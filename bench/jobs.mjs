@@ -158,6 +158,32 @@ const memoryAfterJob = {
   measure: async ({ client }) => memory(client),
 }
 
+/** What encloses a command in a pid namespace, without anything around it. */
+const bubblewrap = ["bwrap", "--unshare-pid", "--die-with-parent", "--new-session", "--dev-bind", "/", "/", "--proc", "/proc", "--"]
+const hasBubblewrap = (process.env.PATH ?? "").split(":").some((folder) => fs.existsSync(join(folder, "bwrap")))
+
+const exitsWith0 = (codes) => {
+  const wrong = [codes].flat().find((code) => code !== 0)
+  return wrong === undefined ? undefined : `exit code ${wrong}, expected 0`
+}
+
+const hasTerminals = fs.existsSync(new URL("../node_modules/node-pty", import.meta.url))
+
+/** One line told to a live `cat` and back; in a terminal it comes back as an echo at once, in the other's case as output. */
+const tripJob = (id, title, tty) => ({
+  ...{ id, title, unit: "ms", calls: 10, rounds: 5 },
+  measure: async ({ server, client }) => {
+    const talker = await server.talker(client, ["cat"], tty)
+    await server.tell(client, talker, "warm\n")
+    const sample = await timed(
+      () => server.tell(client, talker, "hello\n"),
+      (output) => (output.includes("hello") ? undefined : `${JSON.stringify(output)} came back`),
+    )({ server, client })
+    await server.hush(client, talker)
+    return sample
+  },
+})
+
 /** All jobs in the order they run; `work` is the folder the fixtures are in, `program` an apply_patch to compare with. */
 export const makeJobs = (fixtures, work, program) => [
   startJob,
@@ -192,6 +218,30 @@ export const makeJobs = (fixtures, work, program) => [
       (exitCode) => (exitCode === 0 ? undefined : `exit code ${exitCode}, expected 0`),
     ),
   },
+  ...(hasBubblewrap
+    ? [
+        {
+          ...{ id: "true-enclosed", title: "run true, the floor in bubblewrap", unit: "ms", calls: 5, aim: 1.25, linuxOnly: true },
+          measure: timed(
+            ({ server, client }) => server.run(client, server.name === "floor" ? [...bubblewrap, "true"] : ["true"]),
+            exitsWith0,
+          ),
+        },
+      ]
+    : []),
+  {
+    ...{ id: "sleep-16", title: "16 times sleep 0.2 at once", unit: "ms", calls: 1, rounds: 5, aim: 1.25 },
+    measure: timed(({ server, client }) => Promise.all(Array.from({ length: 16 }, () => server.run(client, ["sleep", "0.2"]))), exitsWith0),
+  },
+  {
+    ...{ id: "output-100m", title: "100 MB of output, the floor's into a file", unit: "ms", calls: 1, rounds: 5, aim: 1.5 },
+    measure: timed(({ server, client }) => {
+      const print = "head -c 100000000 /dev/zero"
+      return server.run(client, ["sh", "-c", server.name === "floor" ? `${print} | cat > ${join(work, "printed")}` : print])
+    }, exitsWith0),
+  },
+  tripJob("pipe-trip", "a line to a live program and back", false),
+  ...(hasTerminals ? [tripJob("terminal-trip", "the same in a terminal, the floor over a pipe", true)] : []),
   { ...readJob("small-1000", "small call, 1,000 in a row", fixtures.small, 1_000, 2), rounds: 4 },
   memoryAfterJob,
 ]

@@ -59,7 +59,22 @@ const codespaceVerbs = (workspace) => {
     },
     edit: (client, edits) => call(client, "apply_patch", { patch: editPatch(edits) }),
     add: (client, path, content) => call(client, "apply_patch", { patch: addPatch(path, content) }),
-    run: async (client, command) => (await call(client, "exec_command", { command, yield_ms: 15_000 })).exit_code,
+    run: async (client, command) => (await call(client, "exec_command", { command, access: "shared", yield_ms: 15_000 })).exit_code,
+    /** Starts a program that answers what it is told. */
+    talker: async (client, command, tty) =>
+      (
+        await call(client, "exec_command", {
+          command,
+          access: "shared",
+          yield_ms: 0,
+          stdin: "open",
+          ...(tty ? { tty: { rows: 24, cols: 80 } } : {}),
+        })
+      ).process_id,
+    /** Tells it something and gives what it answered first. */
+    tell: async (client, process_id, data) =>
+      (await client.call("write_stdin", { process_id, data, yield_ms: 5_000 })).structuredContent.output,
+    hush: (client, process_id) => client.call("terminate_process", { process_id, grace_ms: 0 }),
     /** What confines commands here, as the server says it; the time of `true` depends on it. */
     enforcement: async (client) => (await call(client, "workspace_info", {})).enforcement,
   }
@@ -76,4 +91,7 @@ const floorVerbs = {
   edit: (client, edits) => text(client, "edit", { edits }),
   add: (client, path, content) => text(client, "write", { path, content }),
   run: async (client, command) => Number(await text(client, "exec", { command })),
+  talker: (client, command) => text(client, "talker", { command }),
+  tell: (client, id, data) => text(client, "tell", { id, data }),
+  hush: (client, id) => text(client, "hush", { id }),
 }

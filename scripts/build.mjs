@@ -61,7 +61,7 @@ const { metafile, outputFiles } = await build({
   format: "esm",
   target: "node22",
   minify: true,
-  external: ["@vscode/ripgrep"],
+  external: ["@vscode/ripgrep", "node-pty"],
   // The module form of a package, where it has both: its other form may hide what it requires.
   mainFields: ["module", "main"],
   define: { CODESPACE_VERSION: JSON.stringify(version), CODESPACE_TOOLS: JSON.stringify(listTools()) },

@@ -91,7 +91,7 @@ describe("the layout", () => {
 
   it("leaves environment, clock, console and JSON text to the files that own them", () => {
     const owners: ReadonlyArray<{ readonly what: string; readonly pattern: RegExp; readonly owners: RegExp }> = [
-      { what: "process.env", pattern: /\bprocess\.env\b/, owners: /^(main\.ts|layers\/(ConfigFile|NodeProcesses|HostEnvironment)\.ts)$/ },
+      { what: "process.env", pattern: /\bprocess\.env\b/, owners: /^(main\.ts|layers\/(ConfigFile|HostEnvironment)\.ts)$/ },
       { what: "Date", pattern: /\bDate\.now\(|\bnew Date\(/, owners: /^$/ },
       { what: "console", pattern: /\bconsole\./, owners: /^$/ },
       { what: "JSON.parse", pattern: /\bJSON\.parse\(/, owners: /^(mcp\/|layers\/)/ },

@@ -18,6 +18,7 @@ import { Policy } from "../services/Policy.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
 import { Store } from "../services/Store.ts"
 import { Workspace } from "../services/Workspace.ts"
+import * as Bubblewrap from "./Bubblewrap.ts"
 import * as Migrations from "./Migrations.ts"
 import * as NodeDigest from "./NodeDigest.ts"
 import * as NodeDisk from "./NodeDisk.ts"
@@ -56,6 +57,7 @@ const layerRecords = (database: string) =>
 export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
   Operations.layer.pipe(
     Layer.provideMerge(layerRunner(tools, config)),
+    Layer.provideMerge(Bubblewrap.layer),
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
     ),

@@ -1,163 +1,121 @@
 /**
- * ProcessSpawner over `node:child_process`. Every child leads a session and a group of its own, writes into a spool file
- * that only this user can read, and carries a mark that its descendants inherit. Children are started from this thread,
- * and nothing of their output is held here.
+ * ProcessSpawner over `node:child_process`. Every child leads a session and a group of its own, in a pid namespace where
+ * one can be made; it writes into a spool file that only this user can read, and carries a mark that its descendants
+ * inherit. Children are started from this thread, and nothing of their output is held here.
  */
-import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
-import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
-import { join, resolve } from "node:path"
-import { getSystemErrorMessage } from "node:util"
-import { Deferred, Effect, Layer } from "effect"
-import { CommandNotFound, CwdInvalid, type Signal, SpawnFailed, type Stdin } from "../schema/Process.ts"
-import type { Variables } from "../services/ChildEnvironment.ts"
-import { type Child, type Exit, InputClosed, ProcessSpawner, type SpawnRequest } from "../services/ProcessSpawner.ts"
+import { existsSync, mkdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { Effect, Exit, Layer, Scope } from "effect"
+import { type Child, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
+import { type Holding, Sandbox } from "../services/Sandbox.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
+import { refusalOf } from "./Executable.ts"
+import * as Group from "./Group.ts"
+import { searchPath, variables } from "./HostEnvironment.ts"
+import * as Leftovers from "./Leftovers.ts"
+import * as Namespace from "./Namespace.ts"
+import type { OpenTerminal } from "./NodePty.ts"
+import * as NodePty from "./NodePty.ts"
 import * as NodeSpool from "./NodeSpool.ts"
-import { descendantsOf, MARK, type Root, startOf } from "./ProcessTree.ts"
+import { MARK } from "./ProcessTree.ts"
+import * as Streams from "./Streams.ts"
+import * as Watchdog from "./Watchdog.ts"
 
 /**
  * Spools lie in a folder of this server below `folder`, which is made when missing (0700). The folder goes with the
- * layer; those of servers that died before they could remove theirs are removed first.
+ * layer; what servers left behind that died before they could clear up, processes and spools, is ended and removed first.
  */
-export const layer = (folder: string): Layer.Layer<ProcessSpawner, never, ServerIdentity> =>
+export const layer = (
+  folder: string,
+  openTerminal: OpenTerminal = NodePty.open,
+): Layer.Layer<ProcessSpawner, never, ServerIdentity | Sandbox> =>
   Layer.effect(
     ProcessSpawner,
     Effect.gen(function* () {
       const identity = yield* ServerIdentity
+      const { holding } = yield* Sandbox
       const spools = join(folder, identity.self)
       yield* Effect.acquireRelease(
         Effect.sync(() => {
           mkdirSync(folder, { recursive: true, mode: 0o700 })
-          for (const name of readdirSync(folder)) if (!identity.isAlive(name)) rmSync(join(folder, name), { recursive: true, force: true })
+          Leftovers.clear(folder, identity)
           mkdirSync(spools, { recursive: true, mode: 0o700 })
         }),
         () => Effect.sync(() => rmSync(spools, { recursive: true, force: true })).pipe(Effect.ignoreCause({ log: true })),
       )
-      const shell = shellOf(process.env["PATH"] ?? "")
+      const shell = shellOf()
+      const terminals = new Set<string>()
+      const scope = yield* Effect.scope
+      // A server that never runs a command needs no watchdog.
+      const ready = yield* Effect.cached(Effect.andThen(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope), holding))
       return ProcessSpawner.of({
-        spawn: (request) => start(request, join(spools, request.id)),
-        hostEnvironment: () => ({ ...process.env }) as Variables,
+        spawn: (request) =>
+          Effect.flatMap(ready, (by) =>
+            start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, by, openTerminal, terminals }),
+          ),
+        holding,
+        hostEnvironment: variables,
         shell: () => shell,
       })
     }),
   )
 
 /** Bash where there is one, since that is what scripts are written for. */
-const shellOf = (path: string): string =>
-  ["/bin", "/usr/bin", ...path.split(":")].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
+const shellOf = (): string =>
+  ["/bin", "/usr/bin", ...searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
 
-const start = (request: SpawnRequest, path: string): Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed> =>
-  Effect.callback((resume) => {
-    const fail = (error: unknown) => {
-      rmSync(path, { force: true })
-      resume(Effect.fail(refusalOf(request, error)))
-    }
-    try {
-      const child = spawnInto(request, path)
-      // Without a number it was not started; the reason follows as an event.
-      if (child.pid === undefined) child.once("error", fail)
-      else resume(Effect.succeed(childOf(child, child.pid, request.id, path)))
-    } catch (error) {
-      fail(error)
-    }
-  })
-
-const spawnInto = (request: SpawnRequest, path: string): ChildProcess => {
-  const [command = "", ...args] = request.argv
-  const input = inputOf(request.stdin, `${path}.in`)
-  try {
-    const output = NodeSpool.create(path)
-    try {
-      const stdio: StdioOptions = [input, output, output]
-      return spawn(command, args, { cwd: request.cwd.path, env: { ...request.env, [MARK]: request.id }, stdio, detached: true })
-    } finally {
-      closeSync(output)
-    }
-  } finally {
-    if (typeof input === "number") closeSync(input)
-  }
+/** Where a process is started: its spool, its mark, what holds it, and the terminals there are. */
+interface Place {
+  readonly openTerminal: OpenTerminal
+  /** Spools of those that are open: their near ends leak into every child that does not close them. */
+  readonly terminals: Set<string>
+  readonly path: string
+  readonly mark: string
+  readonly by: Holding
 }
 
-/** A given text is a file without a name: nobody has to feed it, and it needs no memory here. */
-const inputOf = (stdin: Stdin, path: string): number | "ignore" | "pipe" => {
-  if (typeof stdin === "string") return stdin === "open" ? "pipe" : "ignore"
-  writeFileSync(path, stdin.text, { mode: 0o600, flag: "wx" })
-  const file = openSync(path, "r")
-  rmSync(path)
-  return file
-}
-
-const childOf = (child: ChildProcess, pid: number, id: string, path: string): Child => {
-  const root: Root = { pid, start: startOf(pid), mark: `${MARK}=${id}` }
-  const startedAt = performance.now()
-  const exit = Deferred.makeUnsafe<Exit>()
-  let hasExited = false
-  child.once("exit", (code, signal) => {
-    hasExited = true
-    Deferred.doneUnsafe(exit, Effect.succeed(code === null ? { signal: signal ?? "SIGKILL" } : { code }))
-  })
-  // Errors of stdin are answered to whoever writes; one between writes is no news.
-  child.stdin?.on("error", () => {})
-  const descendants = () => descendantsOf(root, performance.now() - startedAt)
-  return {
-    pid,
-    exit: Deferred.await(exit),
-    hasExited: () => hasExited,
-    spool: NodeSpool.open(path),
-    ...stdinOf(child),
-    // Until node has taken its exit the number is the child's own, and the group's with it.
-    signal: (signal) => Effect.sync(() => (hasExited ? undefined : send(-pid, signal))),
-    descendants: Effect.sync(descendants),
-    signalTree: (signal) =>
+const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, openTerminal, path, terminals }: Place) {
+  const refusal = refusalOf(request)
+  if (refusal !== undefined) return yield* refusal
+  const { launched, opened } = yield* Effect.acquireUseRelease(
+    Streams.open(request, path, openTerminal),
+    (opened) => {
+      if (opened.isTerminal) terminals.add(path)
+      const streams = { ...opened, hasLeaks: terminals.size > 0 }
+      const launching =
+        by.by === "group"
+          ? Group.launch(request, mark, streams)
+          : Namespace.launch(request, mark, streams, by.enter, () => NodeSpool.start(path))
+      return Effect.map(launching, (launched) => ({ launched, opened }))
+    },
+    (opened, exit) =>
       Effect.sync(() => {
-        const living = descendants()
-        if (!hasExited || living.some(({ group }) => group === pid)) send(-pid, signal)
-        for (const { pid: member, group, start } of living) if (group !== pid && String(startOf(member)) === start) send(member, signal)
-        return living
+        opened.release()
+        if (Exit.isSuccess(exit)) return
+        opened.discard()
+        terminals.delete(path)
       }),
+  )
+  Leftovers.note(path, launched.pid)
+  const { expect: _, isDeaf: __, stdin: ___, ...tree } = launched
+  const own = opened.ownSide(launched)
+  const child: Child = {
+    ...tree,
+    ...own,
+    closed: Effect.andThen(
+      own.closed,
+      Effect.sync(() => void terminals.delete(path)),
+    ),
+    spool: withNote(own.spool, path),
   }
-}
-
-const stdinOf = ({ stdin }: ChildProcess): Pick<Child, "write" | "pendingInput" | "closeInput"> => ({
-  write: (bytes) =>
-    Effect.callback((resume) => {
-      if (stdin === null || !stdin.writable) return resume(Effect.fail(new InputClosed()))
-      stdin.write(bytes, (error) => resume(error ? Effect.fail(new InputClosed()) : Effect.void))
-    }),
-  pendingInput: () => (stdin?.destroyed === false ? stdin.writableLength : 0),
-  closeInput: Effect.sync(() => void stdin?.end()),
+  return child
 })
 
-/** A process may go, or belong to somebody else, at any moment; what survives is seen afterwards. */
-const send = (pid: number, signal: Signal): void => {
-  try {
-    process.kill(pid, signal)
-  } catch {
-    // Whoever signalled looks again.
-  }
-}
-
-/** Why a start failed. The folder is asked about first: node reports a missing one as a missing command. */
-const refusalOf = (request: SpawnRequest, error: unknown): CommandNotFound | CwdInvalid | SpawnFailed => {
-  const { code = "", errno, message, syscall = "" } = error as NodeJS.ErrnoException
-  const command = request.argv[0] ?? ""
-  const problem = problemOf(request.cwd.path)
-  if (problem !== undefined) return new CwdInvalid({ cwd: request.cwd.shown, cause: problem })
-  const isMissing = code === "ENOENT" && syscall.startsWith("spawn")
-  const isNamedFile = command.includes("/") && existsSync(resolve(request.cwd.path, command))
-  if (isMissing && !isNamedFile) return new CommandNotFound({ command, path: request.env["PATH"] ?? "not set" })
-  if (isMissing) return new SpawnFailed({ command, cause: "the interpreter its first line names was not found (ENOENT)" })
-  return new SpawnFailed({ command, cause: errno === undefined ? message : `${getSystemErrorMessage(errno)} (${code})` })
-}
-
-/** What keeps a process from running in a folder. */
-const problemOf = (folder: string): string | undefined => {
-  try {
-    if (!statSync(folder).isDirectory()) return "it is not a folder"
-    accessSync(folder, constants.X_OK)
-    return undefined
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    return code === "ENOENT" ? "it does not exist" : `it cannot be entered (${code})`
-  }
-}
+/** A spool whose note goes with it. */
+const withNote = (spool: Spool, path: string): Spool => ({
+  ...spool,
+  remove: Effect.andThen(
+    Effect.sync(() => Leftovers.forget(path)),
+    spool.remove,
+  ),
+})

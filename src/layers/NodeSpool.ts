@@ -1,9 +1,10 @@
 /**
  * Spools as files: both streams of a child append to one file, so their order is the order of writing, nothing of it
  * passes through this process, and any number of readers page it by offset. Reads are synchronous: they are short and
- * come from the page cache.
+ * come from the page cache. The middle of a long one can be given back to the disk as a hole in the file.
  */
-import { closeSync, constants, type FSWatcher, ftruncateSync, openSync, readSync, rmSync, statSync, watch } from "node:fs"
+import { execFile } from "node:child_process"
+import { closeSync, constants, existsSync, type FSWatcher, ftruncateSync, openSync, readSync, rmSync, statSync, watch } from "node:fs"
 import { Effect } from "effect"
 import type { Spool } from "../services/ProcessSpawner.ts"
 
@@ -15,14 +16,40 @@ const WITHOUT_NOTICES = 25
 export const create = (path: string): number =>
   openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, 0o600)
 
+/** The first bytes, as text. */
+export const start = (path: string): string => new TextDecoder().decode(readAt(path, 0, 1000))
+
 /** A spool somebody removed reads as empty. */
-export const open = (path: string): Spool => ({
-  size: Effect.sync(() => sizeOf(path)),
-  read: (offset, length) => Effect.sync(() => readAt(path, offset, length)),
-  grown: (size) => Effect.callback((resume) => onGrowth(path, size, () => resume(Effect.void))),
-  cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size))),
-  remove: Effect.sync(() => rmSync(path, { force: true })),
-})
+export const open = (path: string): Spool => {
+  const given = { from: 0, to: 0 }
+  return {
+    size: Effect.sync(() => sizeOf(path)),
+    gap: () => given,
+    giveBack: (from, to) =>
+      Effect.suspend(() => {
+        const start = given.to > given.from ? given.to : from
+        const before = { ...given }
+        if (to <= start) return Effect.succeed(true)
+        // Said before it is done, so that nobody reads what is about to go.
+        Object.assign(given, { from: given.to > given.from ? given.from : from, to })
+        return Effect.tap(punch(path, start, to), (isDone) => (isDone ? Effect.void : Effect.sync(() => Object.assign(given, before))))
+      }),
+    read: (offset, length) => Effect.sync(() => readAt(path, offset, length)),
+    grown: (size) => Effect.callback((resume) => onGrowth(path, size, () => resume(Effect.void))),
+    cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size))),
+    remove: Effect.sync(() => rmSync(path, { force: true })),
+  }
+}
+
+/** Gives part of a file back to the disk; it keeps its size. Node has no call for it, util-linux has a program. */
+const punch = (path: string, from: number, to: number): Effect.Effect<boolean> =>
+  Effect.callback((resume) => {
+    const program = ["/usr/bin/fallocate", "/bin/fallocate"].find((file) => existsSync(file))
+    if (program === undefined) return resume(Effect.succeed(false))
+    execFile(program, ["--punch-hole", "--offset", String(from), "--length", String(to - from), path], { env: {} }, (error) =>
+      resume(Effect.succeed(error === null)),
+    )
+  })
 
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
 

@@ -1,15 +1,16 @@
 /**
  * What descends from a process, read from `/proc`. A process belongs to a tree when its parent does, when it is in the
  * main process's group or session, or when it carries the tree's mark in its environment. Outside it stays only what
- * left the session, lost its parent and cleaned its environment; a sandbox with its own pid namespace holds that too.
+ * left the session, lost its parent and cleaned its environment; a pid namespace (`Namespace.ts`) holds that too.
  *
  * Looking everywhere costs milliseconds, so a short life is told apart first. The kernel numbers processes in turn: when
  * the last number it gave out is still the main process's own, nothing was ever started and there is nothing to look
  * for. Otherwise, in the first second of a life, only the numbers given out since are looked at; numbers cannot have
  * come round in that time. Without `/proc` a tree is its process group.
  */
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync } from "node:fs"
 import type { Descendant } from "../services/ProcessSpawner.ts"
+import { contentOf, hasMark, isLiving, type Stat, statOf } from "./ProcessTable.ts"
 
 /** The variable that marks a tree. */
 export const MARK = "CODESPACE_JOB"
@@ -27,24 +28,12 @@ export interface Root {
   readonly mark: string
 }
 
-interface Stat {
-  readonly pid: number
-  readonly state: string
-  readonly parent: number
-  readonly group: number
-  readonly session: number
-  readonly start: number
-}
-
-/** Start time of a process in clock ticks since boot; undefined when there is none, or no `/proc`. */
-export const startOf = (pid: number): number | undefined => statOf(pid)?.start
-
 /** The living members of a tree but its main process. `age` is the life of the tree in milliseconds. */
 export const descendantsOf = (root: Root, age: number): ReadonlyArray<Descendant & { readonly group: number }> => {
   if (root.start === undefined) return groupAlone(root.pid)
   const candidates = candidatesOf(root.pid, age).flatMap((pid) => {
     const stat = pid === root.pid ? undefined : statOf(pid)
-    return stat === undefined || stat.start < root.start! || stat.state === "Z" || stat.state === "X" ? [] : [stat]
+    return stat === undefined || stat.start < root.start! || !isLiving(stat) ? [] : [stat]
   })
   const members = new Set<number>([root.pid])
   for (const stat of candidates) if (isMember(stat, root)) members.add(stat.pid)
@@ -70,26 +59,6 @@ const candidatesOf = (pid: number, age: number): ReadonlyArray<number> => {
 const lastNumber = (): number | undefined => {
   const last = Number(contentOf("/proc/sys/kernel/ns_last_pid"))
   return Number.isSafeInteger(last) && last > 0 ? last : undefined
-}
-
-/** The name in the second field may hold blanks and parentheses; the others are counted behind it. */
-const statOf = (pid: number): Stat | undefined => {
-  const text = contentOf(`/proc/${pid}/stat`)
-  if (text === undefined) return undefined
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
-  const [parent, group, session, start] = [fields[1], fields[2], fields[3], fields[19]].map(Number)
-  return { pid, state: fields[0] ?? "X", parent: parent ?? 0, group: group ?? 0, session: session ?? 0, start: start ?? 0 }
-}
-
-const hasMark = (pid: number, mark: string): boolean => contentOf(`/proc/${pid}/environ`)?.split("\0").includes(mark) ?? false
-
-/** A process may go, or belong to somebody else, at any moment: then there is nothing to read. */
-const contentOf = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, "latin1")
-  } catch {
-    return undefined
-  }
 }
 
 /** Without `/proc` a group that still has members stands for them all. */

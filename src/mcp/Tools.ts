@@ -8,6 +8,7 @@ import type { WorkspaceTool } from "../runner/Handlers.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
 import type { LeaseManager } from "../services/LeaseManager.ts"
 import type { Operations } from "../services/Operations.ts"
+import type { Sandbox } from "../services/Sandbox.ts"
 import type { Store } from "../services/Store.ts"
 import { isObject } from "./Rpc.ts"
 import type { ToolEntry } from "./ToolEntry.ts"
@@ -19,7 +20,7 @@ import { execCommand, listProcesses, readProcess, terminateProcess, writeStdin }
 import { workspaceInfo } from "./tools/workspace.ts"
 
 /** What the tools need of the control side. */
-export type ControlServices = Operations | Store | AppConfig | LeaseManager
+export type ControlServices = Operations | Store | AppConfig | LeaseManager | Sandbox
 
 export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   workspaceInfo,

@@ -21,7 +21,20 @@ export type Access = typeof Access.Type
 export const Signal = Schema.Literals(["SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT"])
 export type Signal = typeof Signal.Type
 
-/** The facts about a process and a page of its output; `cursor` is the byte offset after that page. */
+/** A page of what a process wrote; `cursor` is the byte offset after it. */
+const StreamFacts = Schema.Struct({
+  output: Schema.String,
+  cursor: Schema.String.annotate({ description: "Pass it to read_process for what follows" }),
+  total_bytes: Count.annotate({ description: "Bytes written so far" }),
+  omitted_bytes: Count.annotate({ description: "Bytes that this page leaves out" }),
+  omitted_cursor: Schema.optionalKey(Schema.String.annotate({ description: "Pass it to read_process for what was left out" })),
+  dropped_bytes: Schema.optionalKey(
+    Count.annotate({ description: "Bytes that are gone, since the profile's limit was reached: beginning and end are kept" }),
+  ),
+})
+export type StreamFacts = typeof StreamFacts.Type
+
+/** The facts about a process and a page of its output. */
 export const ProcessFacts = Schema.Struct({
   process_id: ProcessId,
   state: ProcessState,
@@ -29,11 +42,9 @@ export const ProcessFacts = Schema.Struct({
   signal: Schema.optionalKey(Schema.String),
   ended_by: Schema.optionalKey(EndedBy),
   duration_ms: Count,
-  output: Schema.String.annotate({ description: "stdout and stderr in the order of writing" }),
-  cursor: Schema.String.annotate({ description: "Pass it to read_process for what follows" }),
-  total_bytes: Count.annotate({ description: "Bytes written so far" }),
-  omitted_bytes: Count.annotate({ description: "Bytes between head and tail that this result leaves out" }),
-  omitted_cursor: Schema.optionalKey(Schema.String.annotate({ description: "Pass it to read_process for what was left out" })),
+  ...StreamFacts.fields,
+  output: Schema.String.annotate({ description: "stdout and stderr in the order of writing, or stdout alone when they are split" }),
+  stderr: Schema.optionalKey(StreamFacts.annotate({ description: "Of a split process" })),
   eof: Schema.Boolean.annotate({ description: "The process has ended and all its output is behind the cursor" }),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
@@ -81,6 +92,15 @@ const outputBytes = Schema.Int.check(Schema.isBetween({ minimum: 16, maximum: 20
   .annotate({ description: "Output to return at most, in bytes; default 30000" })
   .pipe(otherwise(defaultOutputBytes))
 
+const cleanFlag = Schema.Boolean.annotate({
+  description:
+    "Show lines as they stand after carriage returns, without control codes; raw output stays readable. Default false, true for a tty",
+})
+
+const side = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))
+export const TerminalSize = Schema.Struct({ rows: side, cols: side })
+export type TerminalSize = typeof TerminalSize.Type
+
 export const Command = Schema.Array(withoutNul(LONGEST_ARGUMENT))
   .check(Schema.isMinLength(1), Schema.isMaxLength(10_000))
   .annotate({ description: "Program and its arguments; no shell is involved" })
@@ -110,6 +130,13 @@ export const ExecArguments = Schema.Struct({
     otherwise(10_000),
   ),
   max_output_bytes: outputBytes,
+  tty: Schema.optionalKey(
+    TerminalSize.annotate({ description: "Run in a terminal of this size; it takes input with write_stdin, whatever stdin says" }),
+  ),
+  split: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "Keep stderr apart from stdout; the order between them is lost. Default false" }),
+  ),
+  clean: Schema.optionalKey(cleanFlag),
 })
 export type ExecArguments = typeof ExecArguments.Type
 
@@ -119,9 +146,12 @@ export const stdinOf = (asked: string): Stdin => (asked === "closed" || asked ==
 
 export const WriteStdinArguments = Schema.Struct({
   process_id: ProcessId,
-  data: Schema.optionalKey(text("Text to write, newline included", LONGEST_INPUT)),
-  close: Schema.optionalKey(Schema.Boolean.annotate({ description: "Close stdin after data; the program reads end of file" })),
+  data: Schema.optionalKey(text("Text to write, newline included; in a terminal also keys, such as \\u0003 for Ctrl-C", LONGEST_INPUT)),
+  close: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "Close stdin after data (in a terminal: Ctrl-D); the program reads end of file" }),
+  ),
   signal: Schema.optionalKey(Signal.annotate({ description: "Signal for the process and its group, sent after data; SIGINT interrupts" })),
+  resize: Schema.optionalKey(TerminalSize.annotate({ description: "New size of its terminal, set before data" })),
   yield_ms: milliseconds("How long to wait for output; returns when some arrives. Default 1000", 0, LONGEST_WAIT).pipe(otherwise(1000)),
   cursor: Schema.optionalKey(cursor.annotate({ description: "Return output from this cursor on; default is what comes after the write" })),
 })
@@ -137,6 +167,10 @@ export const ReadProcessArguments = Schema.Struct({
     }),
   ),
   max_bytes: outputBytes,
+  stream: Schema.optionalKey(
+    Schema.Literals(["stdout", "stderr"]).annotate({ description: "Of a split process: which one. Default stdout" }),
+  ),
+  clean: Schema.optionalKey(cleanFlag),
 })
 export type ReadProcessArguments = typeof ReadProcessArguments.Type
 
@@ -167,6 +201,13 @@ export class CwdInvalid extends Schema.TaggedError<CwdInvalid>()("CWD_INVALID", 
   readonly retry = "change_request"
   override get message() {
     return `cannot run in "${this.cwd}": ${this.cause}. Give a folder inside the workspace.`
+  }
+}
+
+export class TerminalUnavailable extends Schema.TaggedError<TerminalUnavailable>()("TERMINAL_UNAVAILABLE", { cause: Schema.String }) {
+  readonly retry = "never"
+  override get message() {
+    return `there are no terminals here: ${this.cause}. The operator can install it (npm install node-pty@npm:@lydell/node-pty@1.1.0 beside the server). Run it without tty.`
   }
 }
 

@@ -25,7 +25,7 @@ import {
   VersionConflict,
 } from "./Patch.ts"
 import { LimitExceeded, PolicyDenied, SandboxUnavailable } from "./Policy.ts"
-import { CommandNotFound, CwdInvalid, ProcessExited, ProcessNotFound, SpawnFailed, StdinClosed } from "./Process.ts"
+import { CommandNotFound, CwdInvalid, ProcessExited, ProcessNotFound, SpawnFailed, StdinClosed, TerminalUnavailable } from "./Process.ts"
 import { PathRefusal, Unauthorized, WorkspaceNotFound } from "./Workspace.ts"
 
 export const Refusal = Schema.Union([
@@ -50,6 +50,7 @@ export const Refusal = Schema.Union([
   CommandNotFound,
   CwdInvalid,
   SpawnFailed,
+  TerminalUnavailable,
   ProcessExited,
   StdinClosed,
   InvalidArguments,

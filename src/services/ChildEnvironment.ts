@@ -28,6 +28,9 @@ const NON_INTERACTIVE: Variables = {
   DEBIAN_FRONTEND: "noninteractive",
 }
 
+/** Beside those: a program in a terminal may draw and move in it. */
+export const terminalEnvironment: Variables = { TERM: "xterm-256color" }
+
 /** What every child has, before profile and call add to it. */
 export const baseEnvironment = (host: Variables): Variables => ({
   ...Object.fromEntries(Object.entries(host).filter(([name]) => INHERITED.has(name) || name.startsWith("LC_"))),

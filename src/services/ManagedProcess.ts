@@ -5,7 +5,8 @@
 import { Clock, Deferred, Effect, Option } from "effect"
 import type { Access, EndedBy, ProcessId, ProcessState, Signal } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import type { Child, Descendant, Exit } from "./ProcessSpawner.ts"
+import { leadingPartial } from "./OutputPage.ts"
+import type { Child, Descendant, Exit, Spool } from "./ProcessSpawner.ts"
 
 /** Milliseconds between the looks at size and time of a live process. A flood of output shortens them. */
 const CHECK_EVERY = 100
@@ -17,6 +18,9 @@ export const TIMEOUT_GRACE = 1000
 const LINGER = 100
 /** Milliseconds after which something that survives SIGKILL is said to have escaped. */
 export const ESCAPE_AFTER = 2000
+
+/** The most that stays of the beginning of a spool that is too long, in bytes. */
+const HEAD_KEPT = 1_048_576
 
 /** Signals a program brings upon itself by a mistake of its own. */
 const OWN_FAULTS = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGPIPE"])
@@ -30,6 +34,8 @@ export interface Ending {
   readonly endedBy: EndedBy
   readonly durationMs: number
   readonly notes: ReadonlyArray<string>
+  /** Bytes of output that take room on the disk. */
+  readonly keptBytes: number
 }
 
 export interface ManagedProcess {
@@ -38,12 +44,14 @@ export interface ManagedProcess {
   readonly command: string
   readonly cwd: string
   readonly access: Access
+  readonly tty: boolean
   /** By `now`, and for people by the calendar in epoch milliseconds. */
   readonly startedAt: number
   readonly startedOn: number
   readonly timeoutMs: number
   readonly idleTimeoutMs: number
-  readonly spoolBytes: number
+  /** Bytes of output that may be kept of it now; less when many share what their workspace has. */
+  readonly quota: () => number
   readonly child: Child
   readonly ended: Deferred.Deferred<Ending>
   /** Signals sent for a caller. */
@@ -51,6 +59,8 @@ export interface ManagedProcess {
   /** Descendants that were signalled, by identity. */
   readonly endedWith: Set<string>
   stdinIsOpen: boolean
+  /** Where readable output ends when the disk cannot give any back. */
+  readableTo: number
   ending: Ending | undefined
   /** Who wants it ended, why, and from when on by SIGKILL (by `now`). */
   wish: { readonly by: EndedBy; readonly why?: string; readonly killAt: number } | undefined
@@ -83,13 +93,56 @@ const signalTree = Effect.fnUntraced(function* (process: ManagedProcess, signal:
 export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const exit = yield* watch(process)
   const escaped = yield* sweep(process)
-  const written = yield* process.child.spool.size
-  if (written > process.spoolBytes) yield* process.child.spool.cut(process.spoolBytes)
+  // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
+  yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
+  const { dropped, keptBytes } = yield* settleSpools(process)
   const durationMs = Math.round((yield* now) - process.startedAt)
-  const dropped = Math.max(0, written - process.spoolBytes)
-  process.ending = { ...causeOf(process, exit), exit, durationMs, notes: notesOf(process, escaped, dropped) }
+  process.ending = { ...causeOf(process, exit), exit, durationMs, keptBytes, notes: notesOf(process, escaped, dropped) }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
+
+/** The spools of a process: one, or one a stream. */
+export const spoolsOf = ({ child }: ManagedProcess): ReadonlyArray<Spool> =>
+  child.errors === undefined ? [child.spool] : [child.spool, child.errors]
+
+/** Bytes written to all spools. */
+const written = (process: ManagedProcess) =>
+  Effect.map(
+    Effect.forEach(spoolsOf(process), ({ size }) => size),
+    (sizes) => sizes.reduce((sum, size) => sum + size, 0),
+  )
+
+/** Makes what is kept fit its quota for good; gives how many bytes are there and how many are gone. */
+const settleSpools = Effect.fnUntraced(function* (process: ManagedProcess) {
+  let [dropped, keptBytes] = [0, 0]
+  for (const spool of spoolsOf(process)) {
+    yield* trim(process, spool)
+    const size = yield* spool.size
+    if (size > process.readableTo) yield* spool.cut(process.readableTo)
+    const lost = Math.max(0, size - process.readableTo) + spool.gap().to - spool.gap().from
+    dropped += lost
+    keptBytes += size - lost
+  }
+  return { dropped, keptBytes }
+})
+
+/**
+ * Gives the middle of a spool back when its quota is reached: the beginning stays, and the newest half. Where the disk
+ * cannot do that, what can be read ends at the quota, and so does the process.
+ */
+const trim = Effect.fnUntraced(function* (process: ManagedProcess, spool: Spool) {
+  const quota = Math.floor(process.quota() / spoolsOf(process).length)
+  const size = yield* spool.size
+  const gap = spool.gap()
+  const kept = size - (gap.to - gap.from)
+  if (kept <= quota || process.readableTo < Number.POSITIVE_INFINITY) return
+  const head = Math.floor(Math.min(HEAD_KEPT, quota / 4))
+  if (!(yield* spool.giveBack(yield* characterAt(spool, head), yield* characterAt(spool, size - Math.floor(quota / 2)))))
+    process.readableTo = quota
+})
+
+/** The first offset from here on at which a character begins. */
+const characterAt = (spool: Spool, offset: number) => Effect.map(spool.read(offset, 3), (bytes) => offset + leadingPartial(bytes))
 
 /** Waits for the main process; ends it when a limit is passed, and with SIGKILL when its grace is over. */
 const watch = Effect.fnUntraced(function* (process: ManagedProcess) {
@@ -101,13 +154,15 @@ const watch = Effect.fnUntraced(function* (process: ManagedProcess) {
     const exit = yield* Effect.timeoutOption(process.child.exit, pause)
     if (Option.isSome(exit)) return exit.value
     const time = yield* now
-    const found = yield* process.child.spool.size
+    const found = yield* written(process)
     if (found !== size) grownAt = time
+    for (const spool of spoolsOf(process)) yield* trim(process, spool)
     const rate = Math.max(0, found - size) / Math.max(1, time - checkedAt)
     size = found
     checkedAt = time
     yield* enforce(process, time, found, grownAt)
-    const untilFull = rate === 0 ? CHECK_EVERY : (process.spoolBytes - found) / rate / 2
+    // Often enough that not more than a part of the quota is written between two looks.
+    const untilFull = rate === 0 ? CHECK_EVERY : process.quota() / 8 / rate
     const untilDue = dueAt(process, grownAt) - time
     pause = Math.max(CHECK_AT_LEAST, Math.min(CHECK_EVERY, pause * 2, untilFull, untilDue > 0 ? untilDue : CHECK_EVERY))
   }
@@ -119,7 +174,7 @@ const dueAt = (process: ManagedProcess, grownAt: number): number =>
 
 const enforce = Effect.fnUntraced(function* (process: ManagedProcess, time: number, size: number, grownAt: number) {
   // A flood does not stop for a polite request, and the disk fills meanwhile.
-  if (size > process.spoolBytes) return yield* requestEnd(process, "limit", 0)
+  if (size > process.readableTo) return yield* requestEnd(process, "limit", 0)
   if (process.wish !== undefined) return time >= process.wish.killAt ? yield* signalTree(process, "SIGKILL") : undefined
   if (time >= process.startedAt + process.timeoutMs)
     return yield* requestEnd(process, "timeout", TIMEOUT_GRACE, `ended because it ran for ${process.timeoutMs} ms`)
@@ -155,7 +210,12 @@ const notesOf = (process: ManagedProcess, escaped: ReadonlyArray<Descendant>, dr
   const ended = process.endedWith.size - escaped.filter((descendant) => process.endedWith.has(identityOf(descendant))).length
   if (ended > 0) notes.push(`${ended} ${ended === 1 ? "descendant" : "descendants"} ended with it`)
   if (escaped.length > 0) notes.push(`could not be ended: pid ${escaped.map(({ pid }) => pid).join(", ")}`)
-  if (dropped > 0) notes.push(`the output limit of ${process.spoolBytes} bytes was reached; ${dropped} more bytes were dropped`)
+  if (dropped > 0)
+    notes.push(
+      process.readableTo < Number.POSITIVE_INFINITY
+        ? `the output limit of ${process.readableTo} bytes was reached, and what was kept could not be made less here; ${dropped} more bytes were dropped`
+        : `the output limit was reached: beginning and end were kept, ${dropped} bytes between them were dropped`,
+    )
   return notes
 }
 

@@ -8,13 +8,16 @@ export interface OutputPage {
   readonly text: string
   /** Offset behind the last byte shown. */
   readonly end: number
-  /** Bytes left out between head and tail, from `gap` on. */
+  /** Bytes left out, from `gap` on. */
   readonly omitted: number
   readonly gap: number
+  /** How many of those left out can still be read. */
+  readonly readable: number
 }
 
 /** A byte order mark is output like any other; invalid bytes become U+FFFD. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes)
 
 /**
  * The bytes from `offset` on as one page. With `more` bytes to come, those of a last incomplete character are left for
@@ -22,18 +25,46 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
  */
 export const follow = (bytes: Uint8Array, offset: number, more: boolean): OutputPage => {
   const length = more ? completeLength(bytes) : bytes.length
-  return { text: decoder.decode(bytes.subarray(0, length)), end: offset + length, omitted: 0, gap: offset + length }
+  return page(textOf(bytes.subarray(0, length)), offset + length)
 }
 
-/** Beginning and end of an output, with the offsets they start at; between them stands how much was left out. */
-export const headAndTail = (head: Uint8Array, headOffset: number, tail: Uint8Array, tailOffset: number, more: boolean): OutputPage => {
-  const kept = completeLength(head)
-  const gap = headOffset + kept
-  const skipped = leadingPartial(tail)
-  const last = follow(tail.subarray(skipped), tailOffset + skipped, more)
-  const omitted = tailOffset + skipped - gap
-  const seam = `\n[${omitted} bytes left out here; read_process with cursor "${cursorAt(gap)}" returns them]\n`
-  return { text: decoder.decode(head.subarray(0, kept)) + seam + last.text, end: last.end, omitted, gap }
+export const page = (text: string, end: number): OutputPage => ({ text, end, omitted: 0, gap: end, readable: 0 })
+
+/** A part of an output: the text, and the offsets of its first byte and behind its last. */
+export interface Part {
+  readonly text: string
+  readonly from: number
+  readonly to: number
+}
+
+/** Beginning and end of an output; between them stands how much was left out, of which `lost` bytes are gone for good. */
+export const headAndTail = (head: Part, tail: Part, lost: number): OutputPage => {
+  const omitted = tail.from - head.to
+  const readable = omitted - lost
+  const how = readable > 0 ? `; read_process with cursor "${cursorAt(head.to)}" returns ${lost > 0 ? `${readable} of them` : "them"}` : ""
+  const gone = lost > 0 ? `${how}; ${lost} are gone, since the output limit was reached` : how
+  const text = omitted > 0 ? `${head.text}\n[${omitted} bytes left out here${gone}]\n${tail.text}` : head.text + tail.text
+  return { text, end: tail.to, omitted, gap: head.to, readable }
+}
+
+/** What comes after a place that is gone, with the count of what was there. */
+export const afterLoss = (lost: number, rest: OutputPage): OutputPage => ({
+  ...rest,
+  text: `[${lost} bytes are gone here, since the output limit was reached]\n${rest.text}`,
+  omitted: rest.omitted + lost,
+})
+
+/** The longest beginning that splits no character. */
+export const headPart = (bytes: Uint8Array, offset: number): Part => {
+  const length = completeLength(bytes)
+  return { text: textOf(bytes.subarray(0, length)), from: offset, to: offset + length }
+}
+
+/** The longest end that splits no character. */
+export const tailPart = (bytes: Uint8Array, offset: number, more: boolean): Part => {
+  const skipped = leadingPartial(bytes)
+  const last = follow(bytes.subarray(skipped), offset + skipped, more)
+  return { text: last.text, from: offset + skipped, to: last.end }
 }
 
 /** Length without the bytes of a character whose rest is missing. At most three bytes are cut. */
@@ -47,7 +78,7 @@ export const completeLength = (bytes: Uint8Array): number => {
 }
 
 /** How many bytes at the start belong to a character that began before. At most three. */
-const leadingPartial = (bytes: Uint8Array): number => {
+export const leadingPartial = (bytes: Uint8Array): number => {
   let count = 0
   while (count < Math.min(3, bytes.length) && isContinuation(bytes[count]!)) count++
   return count

@@ -22,8 +22,9 @@ export type CommandFailure = Pick<VerifyFailed, "cause" | "exit_code" | "signal"
 export const makeCommands = (workspace: Workspace["Service"], supervisor: ProcessSupervisor["Service"]) =>
   Effect.fn("PatchCommand.run")(function* (command: PatchCommand): Effect.fn.Return<Verified, CommandFailure> {
     const facts = yield* run(workspace, supervisor, command).pipe(
-      Effect.catchTag(["COMMAND_NOT_FOUND", "CWD_INVALID", "SPAWN_FAILED", "LIMIT_EXCEEDED", "POLICY_DENIED"], (refusal) =>
-        Effect.fail(notStarted(refusal.message)),
+      Effect.catchTag(
+        ["COMMAND_NOT_FOUND", "CWD_INVALID", "SPAWN_FAILED", "TERMINAL_UNAVAILABLE", "STORAGE_FULL", "LIMIT_EXCEEDED", "POLICY_DENIED"],
+        (refusal) => Effect.fail(notStarted(refusal.message)),
       ),
     )
     const { duration_ms, exit_code, omitted_bytes, output } = facts

@@ -3,59 +3,71 @@
  * readers may ask; none takes anything from another.
  */
 import { DateTime, Deferred, Effect } from "effect"
-import type { ProcessFacts, ProcessSummary } from "../schema/Process.ts"
+import type { ProcessFacts, ProcessSummary, StreamFacts } from "../schema/Process.ts"
 import { type Ending, type ManagedProcess, now } from "./ManagedProcess.ts"
-import { cursorAt, follow, headAndTail, indexOf, type OutputPage } from "./OutputPage.ts"
+import { cursorAt, indexOf } from "./OutputPage.ts"
+import { pageOf, type View } from "./OutputView.ts"
+import type { Spool } from "./ProcessSpawner.ts"
 
 /** Milliseconds a read that saw new output waits for the end: the last line and the exit belong together. */
 const SETTLE = 25
 /** Bytes looked through at a time for a text. */
 const SEARCH_CHUNK = 65_536
 
-/** `follow`: what comes after an offset. `headTail`: beginning and end of that, when it is too long. */
-export type View = "follow" | "headTail"
+/** What is asked of an output. */
+export interface Shown {
+  readonly spool: Spool
+  readonly offset: number
+  readonly maxBytes: number
+  readonly view: View
+  readonly clean: boolean
+}
 
-/** The facts as they are now, with a page of the output from `offset` on. */
-export const report = Effect.fnUntraced(function* (process: ManagedProcess, offset: number, maxBytes: number, view: View) {
+/** The facts as they are now, with a page of the output. */
+export const report = Effect.fnUntraced(function* (process: ManagedProcess, shown: Shown) {
   // The ending is looked at first: what it shows as the end of the output is the end then.
   const ending = process.ending
-  const total = yield* readable(process)
-  const page = yield* pageOf(process, offset, total, maxBytes, view, ending === undefined)
   const durationMs = ending?.durationMs ?? Math.round((yield* now) - process.startedAt)
   const notes = ending?.notes ?? []
+  const { end, ...stream } = yield* streamFacts(process, shown, ending === undefined)
   return {
     process_id: process.id,
     state: ending?.state ?? "running",
     ...(ending === undefined ? {} : { ...exitFields(ending), ended_by: ending.endedBy }),
     duration_ms: durationMs,
-    output: page.text,
-    cursor: cursorAt(page.end),
-    total_bytes: total,
-    omitted_bytes: page.omitted,
-    ...(page.omitted > 0 ? { omitted_cursor: cursorAt(page.gap) } : {}),
-    eof: ending !== undefined && page.end >= total,
+    ...stream,
+    eof: ending !== undefined && end >= stream.total_bytes,
     ...(notes.length > 0 ? { notes } : {}),
   } satisfies ProcessFacts
 })
 
+/** A whole process at a glance: beginning and end of its output, of both streams when they are split. */
+export const glance = Effect.fnUntraced(function* (process: ManagedProcess, maxBytes: number, clean: boolean) {
+  const { errors, spool } = process.child
+  if (errors === undefined) return yield* report(process, { spool, offset: 0, maxBytes, view: "headTail", clean })
+  const half = { offset: 0, maxBytes: Math.ceil(maxBytes / 2), view: "headTail", clean } as const
+  const isRunning = process.ending === undefined
+  const { end: _, ...stderr } = yield* streamFacts(process, { ...half, spool: errors }, isRunning)
+  return { ...(yield* report(process, { ...half, spool })), stderr } satisfies ProcessFacts
+})
+
+const streamFacts = Effect.fnUntraced(function* (process: ManagedProcess, { spool, ...asked }: Shown, isRunning: boolean) {
+  const total = yield* readable(process, spool)
+  const page = yield* pageOf(spool, { ...asked, total, more: isRunning })
+  const gap = spool.gap()
+  const facts: StreamFacts = {
+    output: page.text,
+    cursor: cursorAt(page.end),
+    total_bytes: total,
+    omitted_bytes: page.omitted,
+    ...(page.readable > 0 ? { omitted_cursor: cursorAt(page.gap) } : {}),
+    ...(gap.to > gap.from ? { dropped_bytes: gap.to - gap.from } : {}),
+  }
+  return { ...facts, end: page.end }
+})
+
 /** How a process ended, as the wire says it. */
 export const exitFields = ({ exit }: Ending) => ("code" in exit ? { exit_code: exit.code } : { signal: exit.signal })
-
-const pageOf = Effect.fnUntraced(function* (
-  { child: { spool } }: ManagedProcess,
-  offset: number,
-  total: number,
-  maxBytes: number,
-  view: View,
-  isRunning: boolean,
-): Effect.fn.Return<OutputPage> {
-  const length = Math.max(0, total - offset)
-  if (length <= maxBytes) return follow(yield* spool.read(offset, length), offset, isRunning)
-  if (view === "follow") return follow(yield* spool.read(offset, maxBytes), offset, true)
-  const half = Math.floor(maxBytes / 2)
-  const head = yield* spool.read(offset, half)
-  return headAndTail(head, offset, yield* spool.read(total - half, half), total - half, isRunning)
-})
 
 /** One line of a list. */
 export const summaryOf = (process: ManagedProcess): ProcessSummary => ({
@@ -67,42 +79,44 @@ export const summaryOf = (process: ManagedProcess): ProcessSummary => ({
   started_at: DateTime.formatIso(DateTime.makeUnsafe(process.startedOn)),
   ...(process.ending !== undefined && "code" in process.ending.exit ? { exit_code: process.ending.exit.code } : {}),
   access: process.access,
-  tty: false,
+  tty: process.tty,
 })
 
 /** Bytes that can be read; what lies behind the limit is about to be dropped. */
-export const readable = (process: ManagedProcess) => Effect.map(process.child.spool.size, (size) => Math.min(size, process.spoolBytes))
+export const readable = (process: ManagedProcess, spool: Spool) => Effect.map(spool.size, (size) => Math.min(size, process.readableTo))
 
 /** Waits for bytes behind `offset`, or the end. */
-export const awaitGrowth = (process: ManagedProcess, offset: number): Effect.Effect<void> =>
+export const awaitGrowth = (process: ManagedProcess, spool: Spool, offset: number): Effect.Effect<void> =>
   Effect.suspend(() => {
     if (process.ending !== undefined) return Effect.void
     const end = Effect.asVoid(Deferred.await(process.ended))
     // Behind the limit the spool may still grow, but never what can be read.
-    return offset >= process.spoolBytes ? end : Effect.raceFirst(process.child.spool.grown(offset), end)
+    return offset >= process.readableTo ? end : Effect.raceFirst(spool.grown(offset), end)
   })
 
 /** Waits for output behind `offset`, or the end. Returns at once when some is there. */
-export const awaitMore = Effect.fnUntraced(function* (process: ManagedProcess, offset: number) {
-  if ((yield* readable(process)) > offset) return
-  yield* awaitGrowth(process, offset)
+export const awaitMore = Effect.fnUntraced(function* (process: ManagedProcess, spool: Spool, offset: number) {
+  if ((yield* readable(process, spool)) > offset) return
+  yield* awaitGrowth(process, spool, offset)
   yield* Effect.timeoutOption(Deferred.await(process.ended), SETTLE)
 })
 
 /** Waits for a text behind `offset`, or the end. Memory does not grow with the output. */
-export const awaitText = Effect.fnUntraced(function* (process: ManagedProcess, offset: number, wanted: Uint8Array) {
+export const awaitText = Effect.fnUntraced(function* (process: ManagedProcess, spool: Spool, offset: number, wanted: Uint8Array) {
   let from = offset
   while (true) {
     const hasEnded = process.ending !== undefined
-    const size = yield* readable(process)
+    const size = yield* readable(process, spool)
     while (from + wanted.length <= size) {
-      const chunk = yield* process.child.spool.read(from, Math.min(SEARCH_CHUNK, size - from))
+      const gap = spool.gap()
+      if (from >= gap.from && from < gap.to) from = gap.to
+      const chunk = yield* spool.read(from, Math.min(SEARCH_CHUNK, size - from))
       if (indexOf(chunk, wanted) >= 0) return yield* Effect.asVoid(Effect.timeoutOption(Deferred.await(process.ended), SETTLE))
       if (chunk.length < wanted.length) break
       // The text may begin in this chunk and end in the next.
       from += chunk.length - wanted.length + 1
     }
     if (hasEnded) return
-    yield* awaitGrowth(process, size)
+    yield* awaitGrowth(process, spool, size)
   }
 })

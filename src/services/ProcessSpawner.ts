@@ -3,8 +3,11 @@
  * descends from it. When a process ends, for which reason, and what is shown of it is decided above (ProcessSupervisor).
  */
 import { Context, type Effect, Schema } from "effect"
-import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin } from "../schema/Process.ts"
+import type { StorageFull } from "../schema/Operation.ts"
+import type { LimitExceeded } from "../schema/Policy.ts"
+import type { CommandNotFound, CwdInvalid, Signal, SpawnFailed, Stdin, TerminalSize, TerminalUnavailable } from "../schema/Process.ts"
 import type { Variables } from "./ChildEnvironment.ts"
+import type { Holding } from "./Sandbox.ts"
 
 /** The process closed its stdin, or it was closed for it. */
 export class InputClosed extends Schema.TaggedError<InputClosed>()("InputClosed", {}) {}
@@ -18,6 +21,10 @@ export interface SpawnRequest {
   /** The whole environment; nothing is added but the mark. */
   readonly env: Variables
   readonly stdin: Stdin
+  /** Keep the streams apart, in two spools, instead of in one in the order of writing. */
+  readonly split: boolean
+  /** Run in a terminal of this size, which is stdin, stdout and stderr. */
+  readonly tty?: TerminalSize
 }
 
 /** How a main process ended: with a code, or by a signal. */
@@ -29,9 +36,19 @@ export interface Descendant {
   readonly start: string
 }
 
-/** Everything a process wrote, both streams in the order of writing. Offsets and lengths are bytes. */
+/** Bytes of a spool from `from` on and before `to`; none when they are equal. */
+export interface Gap {
+  readonly from: number
+  readonly to: number
+}
+
+/** What a process wrote, in the order of writing. Offsets and lengths are bytes, and keep their meaning for ever. */
 export interface Spool {
   readonly size: Effect.Effect<number>
+  /** What was given back; reading there makes no sense. */
+  readonly gap: () => Gap
+  /** Gives back what lies before `to`, from the gap on, or from `from` on when there is none. False where the disk cannot, and then nothing is lost. */
+  readonly giveBack: (from: number, to: number) => Effect.Effect<boolean>
   /** Fewer bytes than asked at the end, none behind it. */
   readonly read: (offset: number, length: number) => Effect.Effect<Uint8Array>
   /** Completes when there is more than `size` bytes. */
@@ -46,13 +63,19 @@ export interface Child {
   /** Completes once the main process is gone. */
   readonly exit: Effect.Effect<Exit>
   readonly hasExited: () => boolean
+  /** Lets go of what keeps the tree together once the main process is gone; completes when nothing of it is left. */
+  readonly closed: Effect.Effect<void>
+  /** Both streams, or stdout alone when they are split. */
   readonly spool: Spool
+  readonly errors: Spool | undefined
   /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
-  readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed>
+  readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed | LimitExceeded>
   /** Bytes written here that the pipe has not taken yet. */
   readonly pendingInput: () => number
-  /** Closes stdin behind what was written. */
+  /** Closes stdin behind what was written; a terminal stays open and only says end of file. */
   readonly closeInput: Effect.Effect<void>
+  /** Of a terminal. */
+  readonly resize: ((size: TerminalSize) => Effect.Effect<void>) | undefined
   /** Signals the main process and its group; nothing once the main process is gone. */
   readonly signal: (signal: Signal) => Effect.Effect<void>
   /** What lives and descends from the main process, itself not counted, also when that is gone. */
@@ -65,7 +88,11 @@ export class ProcessSpawner extends Context.Service<
   ProcessSpawner,
   {
     /** Starts a program in a session of its own. A failure leaves nothing behind. */
-    readonly spawn: (request: SpawnRequest) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed>
+    readonly spawn: (
+      request: SpawnRequest,
+    ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
+    /** What keeps a tree together on this machine. */
+    readonly holding: Effect.Effect<Holding>
     /** The variables this server was started with. */
     readonly hostEnvironment: () => Variables
     /** Path of the shell that scripts run in. */

@@ -1,10 +1,10 @@
 /**
  * Owns every process a caller starts: starts, feeds, reads, signals and stops them, whole trees at a time. A process
  * outlives its call but never this service; when the service closes, all trees end (`server_stop`) within three seconds.
- * Ended processes stay readable until `KEPT` newer ones have ended.
+ * Ended processes stay readable until `KEPT` newer ones have ended, or the newer ones of their workspace need the room.
  */
 import { Clock, Context, Deferred, Effect, FiberSet, Layer, Random } from "effect"
-import { InvalidArguments } from "../schema/Operation.ts"
+import { InvalidArguments, type StorageFull } from "../schema/Operation.ts"
 import { LimitExceeded, type Limits, type PolicyDenied, type Profile } from "../schema/Policy.ts"
 import {
   type Access,
@@ -20,17 +20,23 @@ import {
   SpawnFailed,
   type Stdin,
   StdinClosed,
+  type TerminalSize,
+  type TerminalUnavailable,
 } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { allowedEnvironment, baseEnvironment, type Variables } from "./ChildEnvironment.ts"
-import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, supervise } from "./ManagedProcess.ts"
+import { allowedEnvironment, baseEnvironment, terminalEnvironment, type Variables } from "./ChildEnvironment.ts"
+import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, spoolsOf, supervise } from "./ManagedProcess.ts"
 import { offsetOf } from "./OutputPage.ts"
-import { awaitGrowth, awaitMore, awaitText, exitFields, readable, report, summaryOf, type View } from "./ProcessReport.ts"
+import type { View } from "./OutputView.ts"
+import { awaitGrowth, awaitMore, awaitText, exitFields, glance, readable, report, summaryOf } from "./ProcessReport.ts"
 import { ProcessSpawner } from "./ProcessSpawner.ts"
+import type { Holding } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
 /** Ended processes that stay readable, in a server. */
 export const KEPT = 200
+/** A workspace's live processes together keep this many times the limit of one, and so do its ended ones. */
+const SHARE = 4
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
 const STOP_GRACE = 1000
 const STOP_LIMIT = 2800
@@ -51,6 +57,8 @@ export interface StartRequest {
   /** Variables beside those every child has; `environment` makes them. */
   readonly env: Variables
   readonly stdin: Stdin
+  readonly split?: boolean
+  readonly tty?: TerminalSize
   readonly access: Access
   readonly timeoutMs?: number
   readonly idleTimeoutMs?: number
@@ -63,12 +71,15 @@ export interface ReadRequest {
   readonly until?: string
   readonly maxBytes: number
   readonly view: View
+  readonly stream?: "stdout" | "stderr"
+  readonly clean?: boolean
 }
 
 export interface WriteRequest {
   readonly data?: string
   readonly close?: boolean
   readonly signal?: Signal
+  readonly resize?: TerminalSize
   readonly waitMs: number
   readonly cursor?: string
   readonly maxBytes: number
@@ -79,19 +90,23 @@ export class ProcessSupervisor extends Context.Service<
   {
     /** Variables a call adds to a child's environment; a name the profile does not list is refused. */
     readonly environment: (profile: Pick<Profile, "name" | "env">, given: Variables) => Effect.Effect<Variables, PolicyDenied>
+    /** What keeps the trees together on this machine. */
+    readonly holding: Effect.Effect<Holding>
     /** A script as argv and variables for `start`. */
     readonly script: (text: string) => { readonly argv: ReadonlyArray<string>; readonly env: Variables }
     /** Starts a process. A refusal leaves nothing running. */
-    readonly start: (request: StartRequest) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | LimitExceeded>
+    readonly start: (
+      request: StartRequest,
+    ) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull | LimitExceeded>
     /**
      * Output after a cursor. Waits up to `waitMs` for the text `until`; without one, for new output; in either case not
      * longer than until the process has ended. Unread output is given at once.
      */
     readonly read: (id: ProcessId, request: ReadRequest) => Effect.Effect<ProcessFacts, ProcessNotFound | InvalidArguments>
     /** Waits up to `waitMs` for the end, and gives beginning and end of the output. */
-    readonly awaitEnd: (id: ProcessId, waitMs: number, maxBytes: number) => Effect.Effect<ProcessFacts, ProcessNotFound>
+    readonly awaitEnd: (id: ProcessId, waitMs: number, maxBytes: number, clean?: boolean) => Effect.Effect<ProcessFacts, ProcessNotFound>
     /** Completes at the end, with beginning and end of the output. */
-    readonly ended: (id: ProcessId, maxBytes?: number) => Effect.Effect<ProcessFacts, ProcessNotFound>
+    readonly ended: (id: ProcessId, maxBytes?: number, clean?: boolean) => Effect.Effect<ProcessFacts, ProcessNotFound>
     /** Writes, closes stdin and signals, in this order, then waits up to `waitMs` for output after the cursor. */
     readonly write: (
       id: ProcessId,
@@ -136,22 +151,42 @@ const make = Effect.gen(function* () {
       return process === undefined ? Effect.fail(new ProcessNotFound({ process_id: id })) : Effect.succeed(process)
     })
 
-  /** Keeps the newest ended processes and forgets one beyond them, its output included. */
-  const retire = (process: ManagedProcess) => {
+  /** Keeps the newest ended processes, and of a workspace as many as its share of the disk has room for. */
+  const retire = Effect.fnUntraced(function* (process: ManagedProcess, limit: number) {
     recent.push(process)
-    const oldest = recent.length > KEPT ? recent.shift() : undefined
-    if (oldest === undefined) return Effect.void
-    processes.delete(oldest.id)
-    return oldest.child.spool.remove
+    let kept = 0
+    for (const [index, old] of [...recent.entries()].reverse()) {
+      if (old.workspaceId === process.workspaceId) kept += old.ending?.keptBytes ?? 0
+      const isTooMuch = old.workspaceId === process.workspaceId && old !== process && kept > SHARE * limit
+      if (recent.length - index <= KEPT && !isTooMuch) continue
+      recent.splice(index, 1)
+      processes.delete(old.id)
+      for (const spool of spoolsOf(old)) yield* spool.remove
+    }
+  })
+
+  /** What one process may keep while others of its workspace live too. */
+  const shareOf = (workspaceId: WorkspaceId, limit: number): number => {
+    const count = live().filter((process) => process.workspaceId === workspaceId).length
+    return Math.floor(Math.min(limit, (SHARE * limit) / Math.max(1, count)))
   }
 
   const start = Effect.fn("ProcessSupervisor.start")(function* (request: StartRequest) {
     const refusal = refusalOf(request, live().filter(({ workspaceId }) => workspaceId === request.workspaceId).length, isClosing)
     if (refusal !== undefined) return yield* refusal
     const id = yield* newId
-    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...request.env }
+    const { split = false, stdin, tty } = request
+    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
     const startedAt = yield* now
-    const child = yield* spawner.spawn({ id, argv: request.argv, cwd: request.cwd, env, stdin: request.stdin })
+    const child = yield* spawner.spawn({
+      id,
+      argv: request.argv,
+      cwd: request.cwd,
+      env,
+      stdin,
+      split,
+      ...(tty === undefined ? {} : { tty }),
+    })
     const process: ManagedProcess = {
       id,
       workspaceId: request.workspaceId,
@@ -162,45 +197,51 @@ const make = Effect.gen(function* () {
       startedOn: yield* Clock.currentTimeMillis,
       timeoutMs: request.timeoutMs ?? request.limits.timeout_ms,
       idleTimeoutMs: request.idleTimeoutMs ?? Number.POSITIVE_INFINITY,
-      spoolBytes: request.limits.spool_bytes,
+      quota: () => shareOf(request.workspaceId, request.limits.spool_bytes),
+      tty: tty !== undefined,
+      readableTo: Number.POSITIVE_INFINITY,
       child,
       ended: Deferred.makeUnsafe(),
       signals: new Set(),
       endedWith: new Set(),
-      stdinIsOpen: request.stdin === "open",
+      stdinIsOpen: stdin === "open" || tty !== undefined,
       ending: undefined,
       wish: undefined,
     }
     processes.set(id, process)
+    // A terminal has no input of its own that could be given before.
+    if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
     run(
       Effect.andThen(
         supervise(process),
-        Effect.suspend(() => retire(process)),
+        Effect.suspend(() => retire(process, request.limits.spool_bytes)),
       ),
     )
     return id
   }, Effect.uninterruptible)
 
-  const awaitEnd = Effect.fn("ProcessSupervisor.awaitEnd")(function* (id: ProcessId, waitMs: number, maxBytes: number) {
+  const awaitEnd = Effect.fn("ProcessSupervisor.awaitEnd")(function* (id: ProcessId, waitMs: number, maxBytes: number, clean?: boolean) {
     const process = yield* find(id)
     yield* Effect.timeoutOption(Deferred.await(process.ended), waitMs)
-    return yield* report(process, 0, maxBytes, "headTail")
+    return yield* glance(process, maxBytes, clean ?? process.tty)
   })
 
-  const ended = Effect.fn("ProcessSupervisor.ended")(function* (id: ProcessId, maxBytes: number = defaultOutputBytes) {
+  const ended = Effect.fn("ProcessSupervisor.ended")(function* (id: ProcessId, maxBytes: number = defaultOutputBytes, clean?: boolean) {
     const process = yield* find(id)
     yield* Deferred.await(process.ended)
-    return yield* report(process, 0, maxBytes, "headTail")
+    return yield* glance(process, maxBytes, clean ?? process.tty)
   })
 
   const read = Effect.fn("ProcessSupervisor.read")(function* (id: ProcessId, request: ReadRequest) {
     const process = yield* find(id)
+    const { clean = process.tty, maxBytes, until, view } = request
+    const spool = yield* spoolFor(process, request.stream)
     const offset = request.cursor === undefined ? 0 : yield* decodeCursor(request.cursor)
     if (request.waitMs > 0) {
-      const wait = request.until === undefined ? awaitMore(process, offset) : awaitText(process, offset, encoder.encode(request.until))
+      const wait = until === undefined ? awaitMore(process, spool, offset) : awaitText(process, spool, offset, encoder.encode(until))
       yield* Effect.timeoutOption(wait, request.waitMs)
     }
-    return yield* report(process, offset, request.maxBytes, request.view)
+    return yield* report(process, { spool, offset, maxBytes, view, clean })
   })
 
   const write = Effect.fn("ProcessSupervisor.write")(function* (id: ProcessId, request: WriteRequest) {
@@ -208,11 +249,14 @@ const make = Effect.gen(function* () {
     if (process.ending !== undefined) return yield* exited(process, process.ending)
     const writes = request.data !== undefined || request.close === true
     if (writes && !process.stdinIsOpen) return yield* new StdinClosed({ process_id: id })
-    const offset = request.cursor === undefined ? yield* readable(process) : yield* decodeCursor(request.cursor)
+    const { spool } = process.child
+    const offset = request.cursor === undefined ? yield* readable(process, spool) : yield* decodeCursor(request.cursor)
     const writtenAt = yield* now
+    if (request.resize !== undefined) yield* resize(process, request.resize)
+    if (process.tty && request.data?.includes(INTERRUPT_KEY)) process.signals.add("SIGINT")
     if (request.data !== undefined && request.data !== "") yield* feed(process, encoder.encode(request.data), request.waitMs)
     if (request.close === true) {
-      process.stdinIsOpen = false
+      process.stdinIsOpen = process.tty
       yield* process.child.closeInput
     }
     if (request.signal !== undefined) {
@@ -220,8 +264,8 @@ const make = Effect.gen(function* () {
       yield* process.child.signal(request.signal)
     }
     const left = request.waitMs - ((yield* now) - writtenAt)
-    if (left > 0) yield* Effect.timeoutOption(awaitGrowth(process, offset), left)
-    const facts = yield* report(process, offset, request.maxBytes, "follow")
+    if (left > 0) yield* Effect.timeoutOption(awaitGrowth(process, spool, offset), left)
+    const facts = yield* report(process, { spool, offset, maxBytes: request.maxBytes, view: "follow", clean: process.tty })
     const pending = process.child.pendingInput()
     return pending === 0
       ? facts
@@ -233,11 +277,12 @@ const make = Effect.gen(function* () {
     yield* requestEnd(process, "caller", graceMs)
     // Only a process the kernel itself cannot end is still there then; its state says so.
     yield* Effect.timeoutOption(Deferred.await(process.ended), graceMs + 2 * ESCAPE_AFTER)
-    return yield* report(process, 0, defaultOutputBytes, "headTail")
+    return yield* glance(process, defaultOutputBytes, process.tty)
   })
 
   return ProcessSupervisor.of({
     environment: (profile, given) => Effect.fromResult(allowedEnvironment(spawner.hostEnvironment(), profile, given)),
+    holding: spawner.holding,
     script: (text) => shellCommand(spawner.shell(), text),
     start,
     read,
@@ -254,6 +299,20 @@ const make = Effect.gen(function* () {
 })
 
 const encoder = new TextEncoder()
+
+/** Ctrl-C. */
+const INTERRUPT_KEY = "\u0003"
+
+const resize = (process: ManagedProcess, size: TerminalSize): Effect.Effect<void, InvalidArguments> =>
+  process.child.resize?.(size) ??
+  Effect.fail(new InvalidArguments({ problems: ["resize: the process has no terminal; start it with tty"] }))
+
+const spoolFor = (process: ManagedProcess, stream: "stdout" | "stderr" | undefined) => {
+  const { errors, spool } = process.child
+  if (stream !== "stderr") return Effect.succeed(spool)
+  const problem = "stream: stderr is not apart from stdout; only a process started with split has it"
+  return errors === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(errors)
+}
 
 const newId = Effect.gen(function* () {
   const [high, low] = [yield* Random.nextIntBetween(0, 0x7fffffff), yield* Random.nextIntBetween(0, 0x7fffffff)]

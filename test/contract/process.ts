@@ -4,10 +4,11 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:f
 import { connect } from "node:net"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
 import type { ProcessFacts, ProcessId } from "../../src/schema/Process.ts"
 import { ProcessSupervisor, type ReadRequest, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
-import { carriers, contentOf, limits, requestOf, temporaryFolder, until, zombies } from "../support/Processes.ts"
+import type { Holding } from "../../src/services/Sandbox.ts"
+import { carriers, contentOf, limits, requestOf, running, temporaryFolder, until, zombies } from "../support/Processes.ts"
 
 /** A variable that no other run of these tests uses. */
 const marked = (name: string) => ({ MARKED: `${name}-${process.pid}` })
@@ -41,7 +42,7 @@ const joined = (pages: ReadonlyArray<ProcessFacts>) => pages.map(({ output }) =>
 const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.timed(effect), ([duration, value]) => ({ value, ms: Duration.toMillis(duration) }))
 
-export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
+export const processContract = (layer: Layer.Layer<ProcessSupervisor>, by: Holding["by"]) => {
   const live = (name: string, test: () => Effect.Effect<void, unknown, ProcessSupervisor | Scope.Scope>) =>
     it.live(name, () => Effect.suspend(test).pipe(Effect.provide(layer, { local: true })))
 
@@ -73,13 +74,13 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
           shell(`setsid sleep 301.${own} & env -i setsid -f sleep 302.${own}; env -i /bin/sleep 303.${own} & sleep 0.2`),
         )
         assert.strictEqual(facts.exit_code, 0)
-        assert.deepStrictEqual(facts.notes, ["2 descendants ended with it"])
+        assert.deepStrictEqual(facts.notes, [`${by === "namespace" ? 3 : 2} descendants ended with it`])
         const commands = readdirSync("/proc").map((name) => [Number(name), contentOf(`/proc/${name}/cmdline`)] as const)
-        // The one that left session, parent and environment all at once is the known gap; the test ends it itself.
+        // The one that left session, parent and environment all at once is the known gap without a namespace.
         const survivors = commands.filter(([, command]) => /^\S*sleep\0/u.test(command) && command.endsWith(`.${own}\0`))
         assert.deepStrictEqual(
           survivors.map(([, command]) => command.split("\0")[1]),
-          [`302.${own}`],
+          by === "namespace" ? [] : [`302.${own}`],
         )
         for (const [pid] of survivors) process.kill(pid, "SIGKILL")
       }),
@@ -117,9 +118,9 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
         assert.deepInclude(yield* supervisor.terminate(caller, 1000), { state: "terminated", ended_by: "caller", signal: "SIGTERM" })
         const timeout = yield* run(requestOf(["sleep", "100"], { timeoutMs: 100 }))
         assert.deepInclude(timeout, { state: "timed_out", ended_by: "timeout" })
-        const outside = yield* supervisor.start(shell("echo $$; exec sleep 100"))
-        const { output } = yield* supervisor.read(outside, reading({ waitMs: 5000, until: "\n" }))
-        process.kill(Number(output), "SIGTERM")
+        const outside = yield* supervisor.start(requestOf(["sleep", "100"], { env: marked("r060") }))
+        yield* until(() => running("sleep", `MARKED=${marked("r060").MARKED}`).length === 1)
+        for (const pid of running("sleep", `MARKED=${marked("r060").MARKED}`)) process.kill(pid, "SIGTERM")
         assert.deepInclude(yield* supervisor.ended(outside), { state: "signalled", ended_by: "unknown_external", signal: "SIGTERM" })
       }),
     )
@@ -171,17 +172,51 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
       }),
     )
 
-    live("of output ends a flood, and the spool keeps to it (R072)", () =>
+    live("of output keeps beginning and end of a flood, and counts what is gone (R072)", () =>
       Effect.gen(function* () {
         const supervisor = yield* ProcessSupervisor
-        const id = yield* supervisor.start(requestOf(["yes"], { limits: { ...limits, spool_bytes: 1_000_000 } }))
-        const vain = yield* supervisor.read(id, reading({ waitMs: 10_000, until: "never", maxBytes: 16 }))
-        assert.strictEqual(vain.state, "terminated")
-        const facts = yield* supervisor.ended(id, 1000)
-        assert.deepInclude(facts, { state: "terminated", ended_by: "limit", total_bytes: 1_000_000 })
-        assert.match(facts.notes?.join() ?? "", /limit of 1000000 bytes was reached; \d+ more bytes were dropped/u)
+        const spool_bytes = 16_000_000
+        // Numbered lines, so that every byte that comes back can be told to be the right one.
+        const id = yield* supervisor.start(requestOf(["seq", "-f", "%09.0f", "1", "1000000000"], { limits: { ...limits, spool_bytes } }))
+        const early = yield* Effect.repeat(supervisor.read(id, reading({ maxBytes: 16 })), {
+          until: ({ dropped_bytes = 0 }) => dropped_bytes > 3 * spool_bytes,
+        })
+        assert.deepInclude(early, { state: "running", output: "000000001\n000000", cursor: "16" })
+        const facts = yield* supervisor.terminate(id, 0)
+        const { dropped_bytes = 0, total_bytes } = facts
+        assert.deepInclude(facts, { state: "terminated", ended_by: "caller", eof: true })
+        assert.isAtMost(total_bytes - dropped_bytes, spool_bytes)
+        assert.include(facts.notes?.join(), `${dropped_bytes} bytes between them were dropped`)
+        assert.match(facts.output, new RegExp(`^0{8}1\n.*; ${dropped_bytes} are gone, .*\n\\d{9}\n`, "su"))
         const pages = yield* readAll(id, 200_000)
-        assert.strictEqual(joined(pages).length, 1_000_000)
+        const [first = "", last = ""] = joined(pages).split(`[${dropped_bytes} bytes are gone here, since the output limit was reached]\n`)
+        assert.strictEqual(first.length + dropped_bytes + last.length, total_bytes)
+        const lines = (text: string, from: number) =>
+          Array.from({ length: Math.floor(text.length / 10) }, (_, index) => `${String(from + index).padStart(9, "0")}\n`).join("")
+        assert.strictEqual(first.slice(0, -(first.length % 10) || undefined), lines(first, 1))
+        const start = (10 - ((first.length + dropped_bytes) % 10)) % 10
+        assert.isTrue(last.slice(start).startsWith(lines(last.slice(start, 1_000_000), (first.length + dropped_bytes + start) / 10 + 1)))
+        // A cursor in what is gone tells how much of it lies behind it.
+        const inside = yield* supervisor.read(id, reading({ cursor: String(first.length + 7), maxBytes: 100 }))
+        assert.deepInclude(inside, { omitted_bytes: dropped_bytes - 7 })
+        assert.notProperty(inside, "omitted_cursor")
+      }),
+    )
+
+    live("of a workspace's output makes room by forgetting what ended first", () =>
+      Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const request = requestOf(["head", "-c", "1000000", "/dev/zero"], { limits: { ...limits, spool_bytes: 1_000_000 } })
+        const ids = yield* Effect.forEach(Array.from({ length: 6 }), () =>
+          Effect.tap(supervisor.start(request), (id) => supervisor.ended(id, 16)),
+        )
+        const left = yield* Effect.repeat(supervisor.list(), { until: (list) => list.length === 4, schedule: Schedule.spaced(10) }).pipe(
+          Effect.timeout(5000),
+        )
+        assert.deepStrictEqual(
+          left.map(({ process_id }) => process_id),
+          ids.slice(2),
+        )
       }),
     )
 
@@ -321,8 +356,7 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
         const files = readdirSync("/proc/self/fd").length
         const request = requestOf(["echo", "x"], { limits: { ...limits, processes: 40 } })
         yield* Effect.forEach(Array.from({ length: 300 }), () => run(request), { concurrency: 20, discard: true })
-        assert.strictEqual(zombies(), 0)
-        assert.isAtMost(readdirSync("/proc/self/fd").length, files + 10)
+        yield* until(() => zombies() === 0 && readdirSync("/proc/self/fd").length <= files + 10)
       }),
     )
   })
@@ -371,14 +405,49 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
       Effect.gen(function* () {
         const supervisor = yield* ProcessSupervisor
         const before = process.memoryUsage().rss
-        const id = yield* supervisor.start(
-          shell("head -c 100000000 /dev/zero | tr '\\0' a", { limits: { ...limits, spool_bytes: 200_000_000 } }),
-        )
-        const other = yield* elapsed(run(requestOf(["echo", "ping"])))
-        assert.isBelow(other.ms, 1000)
+        const flood = shell("head -c 600000000 /dev/zero | tr '\\0' a; printf THE-END", { limits: { ...limits, spool_bytes: 200_000_000 } })
+        const id = yield* supervisor.start(flood)
+        while ((yield* supervisor.awaitEnd(id, 100, 16)).state === "running") {
+          const { ms } = yield* elapsed(run(requestOf(["echo", "ping"])))
+          assert.isBelow(ms, 1000)
+        }
         const facts = yield* supervisor.ended(id)
-        assert.deepInclude(facts, { state: "exited", exit_code: 0, total_bytes: 100_000_000, omitted_bytes: 99_970_000 })
+        assert.deepInclude(facts, { state: "exited", exit_code: 0, total_bytes: 600_000_007, eof: true })
+        assert.isAbove(facts.dropped_bytes ?? 0, 400_000_000)
+        assert.match(facts.output, /^aaaa.*aaaaTHE-END$/su)
         assert.isBelow(process.memoryUsage().rss - before, 100_000_000)
+      }),
+    )
+
+    live("of split streams is kept apart (R075)", () =>
+      Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const id = yield* supervisor.start(
+          shell("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; echo err >&2; echo out", { split: true }),
+        )
+        const facts = yield* supervisor.ended(id, 1000)
+        assert.deepInclude(facts, { exit_code: 0, total_bytes: 1_000_004, eof: true })
+        assert.match(facts.output, /out\n$/u)
+        assert.deepInclude(facts.stderr, { total_bytes: 1_000_004 })
+        assert.match(facts.stderr?.output ?? "", /err\n$/u)
+        const page = yield* supervisor.read(id, reading({ stream: "stderr", cursor: "1000000" }))
+        assert.deepInclude(page, { output: "err\n", eof: true, total_bytes: 1_000_004 })
+        const merged = yield* supervisor.start(requestOf(["true"]))
+        assert.deepInclude(yield* Effect.flip(supervisor.read(merged, reading({ stream: "stderr" }))), { _tag: "INVALID_ARGUMENTS" })
+      }),
+    )
+
+    live("is short when it is clean, and still there when it is not (R074)", () =>
+      Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const program =
+          "for i in $(seq 1 5000); do printf '\\033[32m[%4d/5000] compiling something\\033[0m\\r' $i; done; printf '\\n'; echo DONE"
+        const id = yield* supervisor.start(shell(program))
+        const facts = yield* supervisor.awaitEnd(id, 20_000, 30_000, true)
+        assert.deepInclude(facts, { exit_code: 0, output: "[5000/5000] compiling something\nDONE\n", omitted_bytes: 0, eof: true })
+        const raw = yield* readAll(id, 30_000)
+        assert.strictEqual(joined(raw).length, facts.total_bytes)
+        assert.include(joined(raw), "\u001b[32m[ 123/5000] compiling something\u001b[0m\r")
       }),
     )
 
@@ -522,7 +591,7 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>) => {
           list.map(({ state }) => state),
           ["running", "terminated", "running"],
         )
-        assert.strictEqual(carriers(`MARKED=${marked("r059").MARKED}`).length, 2)
+        assert.strictEqual(running("sleep", `MARKED=${marked("r059").MARKED}`).length, 2)
         assert.deepInclude(list[0], {
           process_id: ids[0]!,
           workspace_id: "app",

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path"
 import { afterEach, describe, expect, it } from "vitest"
 import { connect, type Home, main, makeHome, refusalOf, serve, textOf } from "../support/Program.ts"
+import { commandsIn } from "../support/Survivors.ts"
 
 const homes: Array<Home> = []
 const home = (files: Readonly<Record<string, string>> = { "a.txt": "a\n" }): Home => {
@@ -22,17 +23,8 @@ const run = (args: ReadonlyArray<string>, made: Home) =>
 const app = { workspace_id: "app" }
 
 /** Waits for a state; the test's own time limit ends it. */
-const until = async (holds: () => boolean): Promise<void> => {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20))
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return !readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z ")
-  } catch {
-    return false
-  }
+const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
 /** A raw stdio connection, for what a well-behaved client would not do. */
@@ -110,20 +102,20 @@ describe("the command line", () => {
 })
 
 describe("codespace mcp", () => {
-  it("ends with 0 within 5 s of the end of its input, and leaves no process behind", async () => {
+  it("ends with 0 within 5 s of the end of its input, and leaves no process behind (R103)", async () => {
     const made = home()
     const { call, child, ended, result } = raw(made)
-    call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & echo $! $$; wait; sleep 300", yield_ms: 500 })
-    const pids = ((await result(1))["output"] ?? "").trim().split(" ").map(Number)
-    expect(pids.map(isAlive)).toEqual([true, true])
+    call(1, "exec_command", { ...app, script: "trap '' TERM; sleep 300 & sleep 300", yield_ms: 500 })
+    await result(1)
+    expect(commandsIn(made.workspace)).toEqual(expect.arrayContaining(["sleep 300", "sleep 300"]))
     const closed = Date.now()
     child.stdin.end()
     expect(await ended).toEqual([0, null])
     expect(Date.now() - closed).toBeLessThan(5000)
-    expect(pids.map(isAlive)).toEqual([false, false])
+    expect(commandsIn(made.workspace)).toEqual([])
   })
 
-  it("ends with 0 on SIGTERM, records what it stopped, and takes a second signal calmly", async () => {
+  it("ends with 0 on SIGTERM, records what it stopped, and takes a second signal calmly (R060, R127)", async () => {
     const made = home()
     const first = raw(made)
     first.call(1, "exec_command", { ...app, command: ["sleep", "300"], yield_ms: 100 })
@@ -137,17 +129,17 @@ describe("codespace mcp", () => {
     expect(status).toMatchObject({ state: "done", result: { state: "terminated", ended_by: "server_stop" } })
   })
 
-  it("says after a kill -9 that what ran was interrupted", async () => {
+  it("says after a kill -9 that what ran was interrupted (R126)", async () => {
     const made = home()
     const first = raw(made)
-    first.call(1, "exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
-    const { operation_id, output } = await first.result(1)
+    first.call(1, "exec_command", { ...app, script: "exec sleep 300", yield_ms: 500, operation_key: "k" })
+    const { operation_id } = await first.result(1)
     first.child.kill("SIGKILL")
     await first.ended
-    process.kill(Number(output), "SIGKILL")
     const second = await connect("v2-2025", { stdio: made })
     const status = (await second.call("operation_status", { operation_id })).structuredContent
-    const again = await second.call("exec_command", { ...app, script: "echo $$; exec sleep 300", yield_ms: 500, operation_key: "k" })
+    const again = await second.call("exec_command", { ...app, script: "exec sleep 300", yield_ms: 500, operation_key: "k" })
+    expect(commandsIn(made.workspace)).toEqual([])
     await second.close()
     expect(status).toMatchObject({ state: "interrupted", operation_id })
     expect(again.structuredContent).toMatchObject({ operation_id })
@@ -217,14 +209,17 @@ describe("codespace mcp", () => {
     expect(access).toMatchObject({ commands })
   })
 
-  it("keeps its state to its user, and secrets of its environment from children", async () => {
+  it("keeps its state to its user, and secrets of its environment from children, on every call (R062)", async () => {
     const made = home()
     const withSecret = { ...made, env: { ...made.env, API_TOKEN: "hunter2" } }
     const connection = await connect("v2-2025", { stdio: withSecret })
-    const { structuredContent } = await connection.call("exec_command", { ...app, command: ["env"] })
+    for (const more of [{}, {}, { tty: { rows: 24, cols: 80 } }]) {
+      const result = await connection.call("exec_command", { ...app, command: ["env"], ...more })
+      if (refusalOf(result)?.code === "TERMINAL_UNAVAILABLE") continue
+      expect(result.structuredContent?.["output"]).toContain("GIT_TERMINAL_PROMPT=0")
+      expect(result.structuredContent?.["output"]).not.toContain("hunter2")
+    }
     await connection.close()
-    expect(structuredContent?.["output"]).toContain("GIT_TERMINAL_PROMPT=0")
-    expect(structuredContent?.["output"]).not.toContain("hunter2")
     const state = join(made.home, "state/codespace")
     expect(statSync(state).mode & 0o777).toBe(0o700)
     for (const name of readdirSync(state)) expect([name, readFileSyncSafe(join(state, name)).includes("hunter2")]).toEqual([name, false])
@@ -295,6 +290,22 @@ describe("codespace serve", () => {
     expect(await post({})).toBe(401)
     expect(await post({ authorization: "Bearer wrong" })).toBe(401)
     expect(await post({ authorization: `Bearer ${served.token}`, origin: "http://evil.example" })).toBe(403)
+    expect(await served.stop()).toBe(0)
+  })
+
+  it("keeps processes when the session that started them is gone, and has them listed and read in another (R059, R128)", async () => {
+    const served = await serve(home())
+    const first = await connect("v2-2025", { http: served })
+    const script = "echo ready; sleep 1; echo later; exit 3"
+    const { process_id } = (await first.call("exec_command", { ...app, script, yield_ms: 0 })).structuredContent as Record<string, string>
+    await first.close()
+    const second = await connect("v2-2026", { http: served })
+    const { processes } = (await second.call("list_processes", app)).structuredContent as { readonly processes: ReadonlyArray<object> }
+    expect(processes).toEqual([expect.objectContaining({ process_id, state: "running" })])
+    const read = await second.call("read_process", { process_id, cursor: "0", until: "later", wait_ms: 10_000 })
+    expect(read.structuredContent).toMatchObject({ output: "ready\nlater\n" })
+    await until(async () => (await second.call("read_process", { process_id })).structuredContent?.["exit_code"] === 3)
+    await second.close()
     expect(await served.stop()).toBe(0)
   })
 

@@ -1,14 +1,51 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { closeSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { Effect, Exit, Layer, Result, Scope } from "effect"
+import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
+import * as NodePty from "../../src/layers/NodePty.ts"
+import { TerminalUnavailable } from "../../src/schema/Process.ts"
 import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { processContract } from "../contract/process.ts"
-import { layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+import { terminalContract } from "../contract/terminal.ts"
+import { holding, layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+
+const groups = Bubblewrap.layerGroups("a test asks for it")
+if (holding.by === "group") console.warn(`NodeProcesses.test.ts tests no namespaces: ${holding.why}`)
+
+describe.skipIf(holding.by === "group")("NodeProcesses, in namespaces", () => processContract(layerSupervisor(), "namespace"))
+
+describe("NodeProcesses, in groups", () => processContract(layerSupervisor(groups), "group"))
+
+const openable = await Effect.runPromise(Effect.result(NodePty.open({ rows: 24, cols: 80 })))
+if (Result.isFailure(openable)) console.warn(`NodeProcesses.test.ts tests no terminals: ${openable.failure.message}`)
+else {
+  closeSync(openable.success.far)
+  openable.success.destroy()
+}
+
+describe.skipIf(Result.isFailure(openable) || holding.by === "group")("NodeProcesses, in terminals in namespaces", () =>
+  terminalContract(layerSupervisor()),
+)
+
+describe.skipIf(Result.isFailure(openable))("NodeProcesses, in terminals in groups", () => terminalContract(layerSupervisor(groups)))
 
 describe("NodeProcesses", () => {
-  processContract(layerSupervisor)
+  it.live("without the package for terminals refuses one, says what to do, and runs everything else", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const none = () => Effect.fail(new TerminalUnavailable({ cause: "the package node-pty cannot be loaded (MODULE_NOT_FOUND)" }))
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const refusal = yield* Effect.flip(supervisor.start(requestOf(["true"], { tty: { rows: 24, cols: 80 } })))
+        assert.deepInclude(refusal, { _tag: "TERMINAL_UNAVAILABLE" })
+        assert.match(refusal.message, /npm install node-pty/u)
+        assert.deepInclude(yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "hi"]))), { exit_code: 0, output: "hi\n" })
+      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layer, none)))))
+    }),
+  )
 
   it.live("keeps spools to this user, and removes them with itself", () =>
     Effect.gen(function* () {
@@ -21,9 +58,9 @@ describe("NodeProcesses", () => {
       }).pipe(Effect.provide(context))
       const [own] = readdirSync(folder)
       const spools = readdirSync(join(folder, own!))
-      assert.strictEqual(spools.length, 1)
+      assert.strictEqual(spools.length, 2)
       assert.strictEqual(statSync(folder).mode & 0o777, 0o700)
-      assert.strictEqual(statSync(join(folder, own!, spools[0]!)).mode & 0o777, 0o600)
+      for (const name of spools) assert.strictEqual(statSync(join(folder, own!, name)).mode & 0o777, 0o600)
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(readdirSync(folder), [])
     }),
@@ -50,6 +87,29 @@ describe("NodeProcesses", () => {
     }),
   )
 
+  it.live("says that the disk is full when there is no room for a spool", ({ skip }) =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k,nr_inodes=6", "none", folder])
+      if (mounted.status !== 0) return skip("this user may not mount a small file system")
+      yield* Effect.addFinalizer(() => Effect.sync(() => spawnSync("umount", ["--lazy", folder])))
+      yield* Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const used = readdirSync(folder).map((name) => join(folder, name))
+        yield* supervisor.ended(yield* supervisor.start(requestOf(["true"])))
+        for (let index = 0; index < 6; index++)
+          yield* Effect.sync(() => writeFileSync(join(used[0]!, `more-${index}`), "")).pipe(Effect.ignoreCause)
+        assert.deepInclude(yield* Effect.flip(supervisor.start(requestOf(["true"]))), { _tag: "STORAGE_FULL" })
+        const refusal = yield* Effect.flip(supervisor.start(requestOf(["cat"], { stdin: { text: "x".repeat(100_000) } })))
+        assert.deepInclude(refusal, { _tag: "STORAGE_FULL" })
+        assert.deepStrictEqual(
+          readdirSync(used[0]!).filter((name) => name.endsWith(".in")),
+          [],
+        )
+      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))))
+    }),
+  )
+
   it.live("tells that a spool has grown, to each who waits", () =>
     Effect.gen(function* () {
       const folder = yield* temporaryFolder
@@ -60,6 +120,7 @@ describe("NodeProcesses", () => {
         cwd: { path: folder, shown: "." },
         env: { PATH: process.env["PATH"] ?? "" },
         stdin: "closed",
+        split: false,
       })
       yield* Effect.all([child.spool.grown(0), child.spool.grown(2)], { concurrency: 2 }).pipe(Effect.timeout(5000))
       assert.strictEqual(new TextDecoder().decode(yield* child.spool.read(1, 100)), "bc")

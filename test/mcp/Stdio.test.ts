@@ -90,7 +90,7 @@ describe("how it ends", () => {
       assert.match(client.stderr(), /stopped: signal\n/)
     })
 
-  it.live("when its parent is gone, though the pipe stays open", () =>
+  it.live("when its parent is gone, though the pipe stays open (R104)", () =>
     Effect.promise(async () => {
       const program = fileURLToPath(new URL("../support/stdioServer.ts", import.meta.url))
       // The parent starts the server on pipes it has from us, and is killed; we keep them open.

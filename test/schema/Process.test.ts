@@ -15,7 +15,7 @@ describe("arguments about processes", () => {
     })
   })
 
-  it("are bounded", () => {
+  it("are bounded, the longest wait below what clients allow (R057)", () => {
     for (const wrong of [
       { command: [] },
       { command: ["a\0b"] },

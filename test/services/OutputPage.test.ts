@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { completeLength, cursorAt, follow, headAndTail, indexOf, offsetOf } from "../../src/services/OutputPage.ts"
+import { completeLength, cursorAt, follow, headAndTail, headPart, indexOf, offsetOf, tailPart } from "../../src/services/OutputPage.ts"
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const text = "aé€😀z"
@@ -37,7 +37,7 @@ describe("OutputPage", () => {
 
   it("counts exactly what it leaves out between head and tail, and splits no character there", () => {
     const all = bytes("€".repeat(100))
-    const page = headAndTail(all.subarray(0, 32), 0, all.subarray(268), 268, false)
+    const page = headAndTail(headPart(all.subarray(0, 32), 0), tailPart(all.subarray(268), 268, false), 0)
     const [head, tail] = page.text.split(/\n\[.*\]\n/u)
     assert.strictEqual(head, "€".repeat(10))
     assert.strictEqual(tail, "€".repeat(10))

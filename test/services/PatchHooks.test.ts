@@ -67,7 +67,7 @@ const rejection = <A>(result: Result.Result<A, PatchRefusal>): VerifyFailed => {
 }
 
 const test = (name: string, body: () => Effect.Effect<void, unknown, ProcessSupervisor | Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(body()).pipe(Effect.provide(layerSupervisor, { local: true })))
+  it.live(name, () => Effect.scoped(body()).pipe(Effect.provide(layerSupervisor(), { local: true })))
 
 describe("an after_patch hook", () => {
   test("joins the patch: versions, counts and modes are those after it, and notes name what it changed", () =>

@@ -23,10 +23,13 @@ class Puppet {
     pid: 1000,
     exit: Deferred.await(this.exit),
     hasExited: () => Deferred.isDoneUnsafe(this.exit),
+    closed: Effect.void,
     spool: {
       size: Effect.sync(() => this.output.length),
       read: (offset, length) => Effect.sync(() => new TextEncoder().encode(this.output.slice(offset, offset + length))),
       grown: () => Effect.never,
+      gap: () => ({ from: 0, to: 0 }),
+      giveBack: () => Effect.succeed(false),
       cut: (size) =>
         Effect.sync(() => {
           this.output = this.output.slice(0, size)
@@ -35,9 +38,11 @@ class Puppet {
         this.isRemoved = true
       }),
     },
+    errors: undefined,
     write: () => Effect.void,
     pendingInput: () => 0,
     closeInput: Effect.void,
+    resize: undefined,
     signal: (signal) => Effect.sync(() => void this.signals.push(signal)),
     descendants: Effect.sync(() => this.left),
     signalTree: (signal) =>
@@ -58,6 +63,7 @@ const stage = Effect.gen(function* () {
         puppets.push(puppet)
         return puppet.child
       }),
+    holding: Effect.succeed({ by: "group" as const, why: "a test" }),
     hostEnvironment: () => ({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
   })
@@ -110,6 +116,22 @@ describe("ProcessSupervisor", () => {
       assert.deepStrictEqual(puppets[0]!.signals, [])
       yield* TestClock.adjust(250)
       assert.include(puppets[0]!.signals, "SIGTERM")
+    }),
+  )
+
+  it.effect("ends what writes more than its limit where the disk cannot give back what was written", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"], { limits: { ...limits, spool_bytes: 1000 } }))
+      puppets[0]!.output = "x".repeat(1500)
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(puppets[0]!.signals.slice(0, 1), ["SIGKILL"])
+      assert.deepInclude(yield* facts(supervisor, id), { state: "running", total_bytes: 1000 })
+      puppets[0]!.end({ signal: "SIGKILL" })
+      const ended = yield* supervisor.ended(id)
+      assert.deepInclude(ended, { state: "terminated", ended_by: "limit", total_bytes: 1000, eof: true })
+      assert.match(ended.notes?.join() ?? "", /limit of 1000 bytes was reached.*; 500 more bytes were dropped/u)
+      assert.strictEqual(puppets[0]!.output.length, 1000)
     }),
   )
 

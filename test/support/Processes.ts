@@ -2,24 +2,30 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect, Layer, Schedule } from "effect"
+import { Effect, Layer, Schedule, Struct } from "effect"
+import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
+import type { OpenTerminal } from "../../src/layers/NodePty.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
+import { Sandbox } from "../../src/services/Sandbox.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true })),
 )
 
+/** What keeps processes together on this machine. */
+export const holding = await Effect.runPromise(Effect.provide(Effect.flatMap(Sandbox, Struct.get("holding")), Bubblewrap.layer))
+
 /** The spawner of this machine with its spools in `folder`. */
-export const layerSpawner = (folder: string) => NodeProcesses.layer(folder).pipe(Layer.provide(NodeIdentity.layer))
+export const layerSpawner = (folder: string, sandbox: Layer.Layer<Sandbox> = Bubblewrap.layer, openTerminal?: OpenTerminal) =>
+  NodeProcesses.layer(folder, openTerminal).pipe(Layer.provide(Layer.merge(NodeIdentity.layer, sandbox)))
 
 /** A supervisor of its own for each test. */
-export const layerSupervisor = Layer.unwrap(
-  Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))),
-)
+export const layerSupervisor = (sandbox?: Layer.Layer<Sandbox>) =>
+  Layer.unwrap(Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, sandbox)))))
 
 export const limits = { processes: 16, spool_bytes: 64_000_000, timeout_ms: 60_000 }
 
@@ -42,6 +48,10 @@ export const carriers = (variable: string): ReadonlyArray<number> =>
     if (!Number.isSafeInteger(pid) || !contentOf(`/proc/${pid}/environ`).split("\0").includes(variable)) return []
     return [pid]
   })
+
+/** Those of them that run this program. */
+export const running = (program: string, variable: string): ReadonlyArray<number> =>
+  carriers(variable).filter((pid) => contentOf(`/proc/${pid}/cmdline`).split("\0")[0] === program)
 
 /** Children of this process that nobody took the exit of. */
 export const zombies = (): number =>

@@ -15,7 +15,7 @@ import { confine, Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-import { confinable, executionOf, NOT_CONFINED } from "./process.ts"
+import { confinable, executionOf, unconfined } from "./process.ts"
 
 const changes = { readOnly: false, destructive: true, idempotent: false, openWorld: false } as const
 
@@ -78,9 +78,13 @@ const applied = <Input extends Modes>(change: (input: Input) => readonly [intent
         ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
         ...(expected_versions === undefined ? {} : { expected_versions }),
       }
-      return Effect.map(apply(intent, options), (delta) => ({
-        result: delta.verify === undefined ? delta : { ...delta, notes: [...(delta.notes ?? []), NOT_CONFINED] },
-      }))
+      return Effect.flatMap(apply(intent, options), (delta) =>
+        delta.verify === undefined
+          ? Effect.succeed({ result: delta })
+          : Effect.map(supervisor.holding, (holding) => ({
+              result: { ...delta, notes: [...(delta.notes ?? []), ...unconfined(holding)] },
+            })),
+      )
     }
   })
 

@@ -19,6 +19,7 @@ import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { fileAccess } from "../../services/Policy.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
+import { type Holding, holdingText } from "../../services/Sandbox.ts"
 import { Workspace } from "../../services/Workspace.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
@@ -27,8 +28,8 @@ import { workspaceTool } from "../ToolEntry.ts"
 /** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
 const CANCEL_GRACE = 1000
 
-/** Said with every result until a sandbox confines commands. */
-export const NOT_CONFINED = "not confined: the command ran with the rights of the server's user"
+/** Said with every result until a sandbox confines files and network too. */
+const NOT_CONFINED = "files and network not confined: the command had the rights of the server's user"
 
 const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): string => {
   const shown = factsOf(facts, [
@@ -43,10 +44,13 @@ const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): strin
     "total_bytes",
     "omitted_bytes",
     "omitted_cursor",
+    "dropped_bytes",
     "eof",
     "notes",
   ])
-  return `${shown}\n\n${facts.output}`
+  if (facts.stderr === undefined) return `${shown}\n\n${facts.output}`
+  const { output: errors, ...stderr } = facts.stderr
+  return `${shown}\nstderr: ${factsOf({ stderr }, ["stderr"]).slice("stderr: ".length)}\n\n${facts.output}\n\nstderr:\n${errors}`
 }
 
 export const execCommand = workspaceTool({
@@ -72,16 +76,17 @@ export const execCommand = workspaceTool({
     const start = startRequest(workspace, supervisor)
     return Effect.fnUntraced(function* (input: ExecArguments) {
       const request = yield* start(input)
+      const confined = notedBy(yield* supervisor.holding)
       const facts = yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(supervisor.start(request), (id) =>
           // Nobody has the id yet: a process whose call is cancelled here could never be found again.
-          Effect.onInterrupt(restore(supervisor.awaitEnd(id, input.yield_ms, input.max_output_bytes)), () =>
+          Effect.onInterrupt(restore(supervisor.awaitEnd(id, input.yield_ms, input.max_output_bytes, input.clean)), () =>
             Effect.ignore(supervisor.terminate(id, CANCEL_GRACE)),
           ),
         ),
       )
       if (facts.state !== "running") return { result: confined(facts) }
-      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes)), confined)
+      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes, input.clean)), confined)
       return { result: confined(facts), ending }
     })
   }),
@@ -128,13 +133,24 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
       env: { ...allowed, ...script?.env },
       stdin: stdinOf(input.stdin),
       access: input.access,
+      ...(input.split === undefined ? {} : { split: input.split }),
+      ...(input.tty === undefined ? {} : { tty: input.tty }),
       ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),
       ...(input.idle_timeout_ms === undefined ? {} : { idleTimeoutMs: input.idle_timeout_ms }),
       limits: workspace.profile.limits,
     }
   })
 
-const confined = (facts: ProcessFacts) => ({ ...facts, notes: [NOT_CONFINED, ...(facts.notes ?? [])] })
+/** What did not hold a command, for its caller. */
+export const unconfined = (holding: Holding): ReadonlyArray<string> => [
+  NOT_CONFINED,
+  ...(holding.by === "group" ? [holdingText(holding)] : []),
+]
+
+const notedBy = (holding: Holding) => (facts: ProcessFacts) => ({
+  ...facts,
+  notes: [...unconfined(holding), ...(facts.notes ?? [])],
+})
 
 const ofProcess = (input: { readonly process_id: string }) => ({ process: input.process_id })
 

@@ -9,6 +9,7 @@ import { Caller } from "../../services/Caller.ts"
 import { LeaseManager } from "../../services/LeaseManager.ts"
 import { Operations } from "../../services/Operations.ts"
 import { fileAccess } from "../../services/Policy.ts"
+import { type Holding, holdingText, Sandbox } from "../../services/Sandbox.ts"
 import { factsOf } from "../Facts.ts"
 import { controlTool } from "../ToolEntry.ts"
 
@@ -74,12 +75,13 @@ const list = Effect.gen(function* () {
 const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   const settings = yield* Operations.use((operations) => operations.authorize(id))
   const leases = yield* LeaseManager.use((manager) => manager.current(settings))
+  const holding = yield* Sandbox.use((sandbox) => sandbox.holding)
   const { profile } = settings
   return {
     workspace_id: id as string,
     profile: profile.name,
     access: { files: profile.files, exec: profile.exec, network: networkText(profile.network), commands: profile.commands.map(ruleFacts) },
-    enforcement: enforcementOf(settings),
+    enforcement: enforcementOf(settings, holding),
     limits: profile.limits,
     leases: leases.map(leaseOf),
   }
@@ -100,13 +102,13 @@ const leaseOf = ({ fence, holder, kind, paths, server, since, workspaceId }: Lea
 const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)
 
 /** Says plainly what this version does not confine. */
-const enforcementOf = ({ profile }: WorkspaceSettings) => ({
+const enforcementOf = ({ profile }: WorkspaceSettings, holding: Holding) => ({
   files: "the server's own tools keep to these rules; a command does not: there is no sandbox in this version",
   exec:
     profile.exec === "off"
       ? "commands are refused"
       : fileAccess(profile, "" as ConfinedPath).access === "write"
-        ? "command rules are checked before a command starts; it runs as the server's user, not confined: there is no sandbox in this version"
+        ? `command rules are checked before a command starts; commands run as the server's user, their files and network not confined; ${holdingText(holding)}`
         : "commands are refused: running them here needs a sandbox, and there is none in this version",
   network: "not enforced: there is no sandbox in this version",
 })

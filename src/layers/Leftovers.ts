@@ -1,0 +1,59 @@
+/**
+ * What a server leaves behind when it dies without closing: spools, and, where no namespace held them, processes. Each
+ * server has a folder named after its identity; in it, beside each spool, a note says which process writes to it. The
+ * next server ends those processes and removes the folder. A number alone is never signalled: start time and boot have to fit.
+ */
+import { readdirSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import type { ServerIdentity } from "../services/ServerIdentity.ts"
+import { contentOf, hasMark, isLiving, type Stat, sendTo, startOf, statOf } from "./ProcessTable.ts"
+import { MARK } from "./ProcessTree.ts"
+
+const NOTE = ".pid"
+/** How often it is looked again for processes that were just being started. */
+const ROUNDS = 20
+
+/** Writes down which process writes to a spool. Without the note it is still found by its mark. */
+export const note = (spool: string, pid: number): void => {
+  try {
+    writeFileSync(spool + NOTE, `${pid} ${startOf(pid)}`, { mode: 0o600 })
+  } catch {
+    // A full disk must not end a process that runs.
+  }
+}
+
+/** Removes the note with its spool. */
+export const forget = (spool: string): void => rmSync(spool + NOTE, { force: true })
+
+/** Ends and removes what dead servers left below `folder`. */
+export const clear = (folder: string, identity: ServerIdentity["Service"]): void => {
+  for (const name of readdirSync(folder)) {
+    if (identity.isAlive(name)) continue
+    if (bootOf(name) === bootOf(identity.self)) endProcesses(join(folder, name), name)
+    rmSync(join(folder, name), { recursive: true, force: true })
+  }
+}
+
+/** The part of an identity that is the same for all processes since the machine started. */
+const bootOf = (identity: string): string => identity.slice(identity.indexOf(".") + 1).split("-")[0] ?? ""
+
+const endProcesses = (folder: string, name: string): void => {
+  const notes = readdirSync(folder).filter((file) => file.endsWith(NOTE))
+  if (notes.length === 0) return
+  const roots = notes.map((file) => (contentOf(join(folder, file)) ?? "").split(" "))
+  for (let round = 0; round < ROUNDS; round++) {
+    const found = processes().filter((stat) => isLeft(stat, roots, `${MARK}=${name}/`))
+    for (const { pid, start } of found) sendTo({ pid, start: String(start) }, "SIGKILL")
+    if (found.length === 0) return
+  }
+}
+
+const processes = (): ReadonlyArray<Stat> =>
+  readdirSync("/proc").flatMap((name) => (/^\d+$/u.test(name) ? (statOf(Number(name)) ?? []) : []))
+
+const isLeft = (stat: Stat, roots: ReadonlyArray<ReadonlyArray<string>>, mark: string): boolean =>
+  isLiving(stat) && (roots.some((root) => isOf(stat, root)) || hasMark(stat.pid, mark))
+
+/** The noted process itself, or a member of its session that began after it. */
+const isOf = (stat: Stat, [pid = "", start = ""]: ReadonlyArray<string>): boolean =>
+  String(stat.pid) === pid ? String(stat.start) === start : String(stat.session) === pid && String(startOf(Number(pid))) === start
