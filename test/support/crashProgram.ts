@@ -3,13 +3,11 @@
  * JSON: what `CrashRequest` says. Without a death it prints which operations there were. With several patches it makes
  * them in turn until it is killed, as `op_0`, `op_1` and so on, and prints each number before.
  */
-import { Context, Duration, Effect, Layer } from "effect"
-import { makeHooks } from "../../src/services/PatchHooks.ts"
+import { Duration, Effect } from "effect"
 import type { PatchIntent } from "../../src/services/PatchTransaction.ts"
-import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import type { Workspace } from "../../src/services/Workspace.ts"
 import { faultyRoots } from "./FaultyRoot.ts"
 import { openPatching } from "./Patching.ts"
-import { layerSpawner } from "./Processes.ts"
 
 export interface CrashRequest {
   readonly root: string
@@ -31,9 +29,11 @@ const hookOf = (script: string) => ({
   timeout: Duration.minutes(1),
 })
 
-const supervisorOf = (spools: string) =>
-  Effect.map(Layer.build(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(spools)))), (context) =>
-    Context.get(context, ProcessSupervisor),
+/** Loaded where it is wanted: the program dies hundreds of times without a hook, and each start counts. */
+const hooksWith = (workspace: Workspace["Service"], spools: string) =>
+  Effect.flatMap(
+    Effect.promise(() => import("./Hooking.ts")),
+    ({ openHooks }) => openHooks(workspace, spools),
   )
 
 const program = Effect.gen(function* () {
@@ -42,7 +42,7 @@ const program = Effect.gen(function* () {
     ...(request.hook === undefined ? {} : { hooks: { after_patch: [hookOf(request.hook.script)] }, limits: { spool_bytes: 1000 } }),
     through: faulty.through,
   })
-  const hooks = request.hook === undefined ? {} : { hooks: makeHooks(workspace, yield* supervisorOf(request.hook.spools)) }
+  const hooks = request.hook === undefined ? {} : { hooks: yield* hooksWith(workspace, request.hook.spools) }
   faulty.arm()
   const [only, ...others] = request.intents
   if (only !== undefined && others.length === 0) yield* transaction.apply(only, { operationId: "op_1", ...hooks })
