@@ -20,29 +20,45 @@ type Unbash = Pick<typeof import("unbash"), "parse" | "forEachChild">
 const understand = (unbash: Unbash, text: string): ShellText => {
   const commands: Array<SimpleCommand> = []
   const problems: Array<string> = []
+  const guesses = new Set<string>()
+  let left = MOST_READ
+  const reads = (characters: number): void => {
+    left -= characters
+    if (left < 0) throw new TooMuch()
+  }
   try {
-    read(unbash, text, { commands, problems, guessed: false, depth: 0 })
+    reads(text.length)
+    visit(unbash, unbash.parse(text), text, false, { commands, problems, guesses, reads, guessed: false })
+    // The set grows meanwhile. What no shell could run is no problem here.
+    for (const guess of guesses) {
+      reads(guess.length)
+      visit(unbash, unbash.parse(guess), guess, false, { commands, problems: [], guesses, reads, guessed: true })
+    }
   } catch {
+    // Of these or of the parser's own depth there is nothing else to say.
     problems.push("it is nested too deep")
   }
   const [problem] = problems
   return problem === undefined ? { commands } : { commands, problem: `a script that is not fully understood: ${problem}` }
 }
 
+/** Characters that are read for one text. What is nested is read again for each level, so that depth costs time. */
+const MOST_READ = 1_000_000
+
+class TooMuch extends Error {}
+
 interface Findings {
   readonly commands: Array<SimpleCommand>
   readonly problems: Array<string>
+  /** Texts in which bash computes, and a plainer shell would run commands. */
+  readonly guesses: Set<string>
+  /** Counts what is read; throws when it is too much. */
+  readonly reads: (characters: number) => void
   readonly guessed: boolean
-  readonly depth: number
-}
-
-const read = (unbash: Unbash, text: string, findings: Findings): void => {
-  const script = unbash.parse(text)
-  visit(unbash, script, text, false, findings)
 }
 
 const visit = (unbash: Unbash, node: SyntaxNode, source: string, altered: boolean, findings: Findings): void => {
-  const { commands, guessed, problems } = findings
+  const { commands, guessed, guesses, problems, reads } = findings
   let text = source
   let changes = altered
   switch (node.type) {
@@ -58,13 +74,17 @@ const visit = (unbash: Unbash, node: SyntaxNode, source: string, altered: boolea
       break
     // A plainer shell takes these for commands.
     case "ArithmeticCommand":
-      guess(unbash, node.body, findings)
+      guesses.add(node.body)
       break
     case "TestCommand":
-      guess(unbash, text.slice(node.pos + 2, node.end - 2), findings)
+      guesses.add(text.slice(node.pos + 2, node.end - 2))
+      break
+    case "Word":
+      reads(node.text.length)
       break
     case "ArithmeticExpansion":
-      if (node.text.startsWith("$[")) guess(unbash, node.text.slice(2, -1), findings)
+      reads(node.text.length)
+      if (node.text.startsWith("$[")) guesses.add(node.text.slice(2, -1))
       break
     case "AnsiCQuoted":
       if (node.text.includes("\\'")) problems.push("shells differ about where $'…\\'…' ends")
@@ -82,15 +102,6 @@ const visit = (unbash: Unbash, node: SyntaxNode, source: string, altered: boolea
 
 const errorsOf = (script: ParsedScript | Extract<SyntaxNode, { readonly type: "Script" }>): ReadonlyArray<ParseError> =>
   "errors" in script ? (script.errors ?? []) : []
-
-/** What another shell may run where bash computes. A text that no shell could run adds nothing. */
-const guess = (unbash: Unbash, text: string, { commands, depth, problems }: Findings): void => {
-  const found: Array<SimpleCommand> = []
-  const unclear: Array<string> = []
-  if (depth > 3) problems.push("arithmetic is nested too deep")
-  else read(unbash, text, { commands: found, problems: unclear, guessed: true, depth: depth + 1 })
-  commands.push(...found)
-}
 
 const simpleCommand = ({ name, prefix, suffix }: Command, altered: boolean): SimpleCommand => {
   const words = [...(name === undefined ? [] : [name]), ...suffix].flatMap((part) =>

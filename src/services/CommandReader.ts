@@ -8,8 +8,9 @@ import { ANY } from "./CommandRules.ts"
 import { launchedBy } from "./Launchers.ts"
 import { ShellParser, type ShellText } from "./ShellParser.ts"
 
-/** Commands looked at in one call, and how deep commands run each other; what is beyond is not understood. */
+/** Commands and words looked at in one call, and how deep commands run each other; what is beyond is not understood. */
 const MOST_COMMANDS = 5000
+const MOST_WORDS = 200_000
 const DEEPEST = 12
 
 export class CommandReader extends Context.Service<
@@ -36,50 +37,60 @@ export class CommandReader extends Context.Service<
 
 type Parse = (text: string) => ShellText
 
-const fromWords = (command: SimpleCommand, parse: Parse) => collect((add) => addCommand(command, parse, add, 0))
+const fromWords = (command: SimpleCommand, parse: Parse) => collect(parse, (found) => addCommand(command, found, 0))
 
-const fromText = (text: string, parse: Parse) => collect((add) => addText(text, parse, add, 0))
+const fromText = (text: string, parse: Parse) => collect(parse, (found) => addText(text, found, {}, 0))
 
-/** Takes a command in; says whether there was room for it. */
-type Add = (command: SimpleCommand) => boolean
+/** What was found, and what still may be. */
+interface Collection {
+  readonly parse: Parse
+  readonly add: (command: SimpleCommand) => void
+  readonly isFull: () => boolean
+}
 
-const collect = (fill: (add: Add) => void): ReadonlyArray<SimpleCommand> => {
+const collect = (parse: Parse, fill: (found: Collection) => void): ReadonlyArray<SimpleCommand> => {
   const commands: Array<SimpleCommand> = []
-  fill((command) => {
-    if (commands.length >= MOST_COMMANDS) return false
-    commands.push(commands.length === MOST_COMMANDS - 1 ? opaque("more commands than are looked at") : command)
-    return true
-  })
-  return commands
+  let words = 0
+  const isFull = (): boolean => commands.length >= MOST_COMMANDS || words > MOST_WORDS
+  const add = (command: SimpleCommand): void => {
+    words += command.words.length
+    commands.push(command)
+  }
+  fill({ parse, add, isFull })
+  return isFull() ? [...commands, opaque("more commands than are looked at")] : commands
 }
 
 /** Anything at all. */
 const opaque = (unseen: string): SimpleCommand => ({ words: [ANY], unseen })
 
-const addText = (text: string, parse: Parse, add: Add, depth: number): boolean => {
-  const { commands, problem } = parse(text)
-  for (const command of commands) addCommand(command, parse, add, depth)
-  if (problem !== undefined) add(opaque(problem))
-  return problem === undefined
+/** What holds for all commands of a text. */
+type Around = Pick<SimpleCommand, "altered" | "guessed">
+
+const addText = (text: string, found: Collection, outer: Around, depth: number): void => {
+  if (found.isFull()) return
+  const { commands, problem } = found.parse(text)
+  for (const command of commands) addCommand({ ...command, ...outer }, found, depth)
+  if (problem !== undefined) found.add(opaque(problem))
 }
 
-const addCommand = (command: SimpleCommand, parse: Parse, add: Add, depth: number): void => {
+const addCommand = (command: SimpleCommand, found: Collection, depth: number): void => {
+  if (found.isFull()) return
   const launched = launchedBy(command.words)
   if (depth > DEEPEST && launched.length > 0) {
-    add(opaque("commands that run each other too deep"))
+    found.add(opaque("commands that run each other too deep"))
     return
   }
   const unseen = launched.find((one) => one._tag === "unseen")
   const carries = command.altered !== true && launched.length === 1 && launched.every((one) => one._tag === "text" && one.alone)
-  if (!add({ ...command, ...(unseen === undefined ? {} : { unseen: unseen.what }), ...(carries ? { carries } : {}) })) return
+  found.add({ ...command, ...(unseen === undefined ? {} : { unseen: unseen.what }), ...(carries ? { carries } : {}) })
   for (const one of launched) {
-    if (one._tag === "command") addCommand({ words: one.words, ...around(command, one.guessed) }, parse, add, depth + 1)
-    if (one._tag === "text") addText(one.text, parse, (inner) => add({ ...inner, ...around(command, inner.guessed === true) }), depth + 1)
+    if (one._tag === "command") addCommand({ words: one.words, ...around(command, one.guessed) }, found, depth + 1)
+    if (one._tag === "text") addText(one.text, found, around(command, false), depth + 1)
   }
 }
 
 /** What holds for a command holds for those it runs. */
-const around = ({ altered, guessed }: SimpleCommand, isGuessed: boolean) => ({
+const around = ({ altered, guessed }: SimpleCommand, isGuessed: boolean): Around => ({
   ...(altered === true ? { altered } : {}),
   ...(guessed === true || isGuessed ? { guessed: true } : {}),
 })

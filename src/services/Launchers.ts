@@ -306,6 +306,11 @@ const readers: ReadonlyArray<Reader> = [
 /** Builtins whose arguments are arithmetic or names with an index: either can hold a command that runs. */
 const evaluated = (name: string, rest: Words): ReadonlyArray<Launched> =>
   /^(let|test|\[|declare|typeset|local|export|readonly|printf|read|unset|mapfile|readarray|wait|getopts)$/u.test(name) &&
-  rest.some((word) => typeof word === "string" && /\[.*(\$\(|`)/su.test(word))
+  rest.some((word) => typeof word === "string" && hidesCommand(word))
     ? [unseen("a command inside an index")]
     : []
+
+const hidesCommand = (word: string): boolean => {
+  const index = word.indexOf("[")
+  return index !== -1 && (word.includes("$(", index) || word.includes("`", index))
+}

@@ -257,6 +257,25 @@ describe("R146: a list of commands cannot be talked around by spelling", () => {
   })
 })
 
+describe("texts made to keep the server busy", () => {
+  const lines: ReadonlyArray<readonly [string, Line, Decision["_tag"]]> = [
+    ["brackets in one word", ["test", "[".repeat(130_000)], "allow"],
+    ["nested arithmetic", `${"$[ ".repeat(200)}1${" ]".repeat(200)}`, "ask"],
+    ["nested substitutions", "$(".repeat(50_000), "ask"],
+    ["nested quotes", '"$('.repeat(30_000), "ask"],
+    ["backquotes", "`".repeat(100_000), "ask"],
+    ["wrappers that may wrap anything", "strace gdb perf ".repeat(6000), "ask"],
+    ["wrappers in an argv", [...Array.from({ length: 3000 }, () => "env"), "git", "push"], "ask"],
+    ["options", `git ${"-C ".repeat(30_000)}push`, "deny"],
+    ["words", `git ${"x ".repeat(49_000)}`, "allow"],
+    ["commands in a text", ["sh", "-c", "ls;".repeat(40_000)], "ask"],
+  ]
+  for (const [name, line, expected] of lines)
+    it(`${name}: end, and are decided about`, () => {
+      assert.strictEqual(decided(push, line)._tag, expected)
+    }, 20_000)
+})
+
 describe("R147: rules that overlap", () => {
   const rules = [
     rule("allow", "git push origin"),
