@@ -31,6 +31,9 @@ echo "E $status" >&3; read -r line <&3; exit $status`
 /** Milliseconds a namespace may take to come up. */
 const START_LIMIT = 10_000
 
+/** Milliseconds the line may stay open after all of it has gone. */
+const LAST_WORDS = 1000
+
 /** Deaths that a shell passes over in silence. */
 const UNTOLD = new Set(["SIGINT", "SIGPIPE"])
 
@@ -101,10 +104,17 @@ const makeCell = (outer: ChildProcess, pid: number) => {
   // The other end goes with the namespace.
   line.on("error", () => {})
   outer.once("exit", (_, signal) => {
-    line.destroy()
-    started(undefined, words)
-    end(bySignal(signal ?? "SIGKILL"))
-    Deferred.doneUnsafe(gone, Effect.void)
+    const settle = () => {
+      clearTimeout(limit)
+      line.destroy()
+      started(undefined, words)
+      end(bySignal(signal ?? "SIGKILL"))
+      Deferred.doneUnsafe(gone, Effect.void)
+    }
+    // The keeper's last words may still be unread.
+    const limit = setTimeout(settle, LAST_WORDS)
+    if (line.closed) settle()
+    else line.once("close", settle)
   })
 
   /** All that lives in the namespace but the keeper, the program itself first. */
