@@ -20,7 +20,7 @@ export const forwarded = ({ argv, node, port, socket }: ForwarderRequest) => ({
 })
 
 /** What the usual programs read. All of them are given HTTP: not every one that reads ALL_PROXY has SOCKS. */
-export const proxyVariables = (port: number): Readonly<Record<string, string>> => {
+const proxyVariables = (port: number): Readonly<Record<string, string>> => {
   const proxy = `http://127.0.0.1:${port}`
   const own = "localhost,127.0.0.1,::1"
   return {

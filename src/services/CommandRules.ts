@@ -35,7 +35,7 @@ export const decideCommands = (rules: ReadonlyArray<CommandRule>, commands: Read
 }
 
 /** How a refusal names a rule. */
-export const ruleText = ({ argv, decision, reason }: CommandRule): string =>
+const ruleText = ({ argv, decision, reason }: CommandRule): string =>
   `commands: ${decision} ${excerpt(argv.join(" "), 120)}${reason === undefined ? "" : ` (${excerpt(reason, 120)})`}`
 
 /** Why an example of a rule contradicts it; undefined where it fits. */

@@ -13,7 +13,7 @@ const CHECK_EVERY = 100
 const CHECK_FIRST = 10
 const CHECK_AT_LEAST = 5
 /** Milliseconds between SIGTERM and SIGKILL when a time limit ends a process. */
-export const TIMEOUT_GRACE = 1000
+const TIMEOUT_GRACE = 1000
 /** Milliseconds that descendants may outlive their main process: a `tee` behind a pipe still has to write its last bytes. */
 const LINGER = 100
 /** Milliseconds after which something that survives SIGKILL is said to have escaped. */

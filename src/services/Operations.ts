@@ -43,7 +43,7 @@ interface Recording {
 }
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
-export const DEFAULT_LEASE_WAIT = 10_000
+const DEFAULT_LEASE_WAIT = 10_000
 /** How often a call looks whether the same call has ended in another server, in milliseconds. */
 const LOOK_EVERY = 25
 

@@ -43,7 +43,7 @@ type VersionOf = (bytes: Uint8Array) => Version
 type Planned<A> = Result.Result<A, PlanRefusal>
 
 /** Mode of a file that was not there before. */
-export const newFileMode = 0o644
+const newFileMode = 0o644
 
 /** The sections with other paths, as a workspace resolves them. */
 export const withPaths = (sections: ReadonlyArray<Section>, resolved: (written: string) => string): ReadonlyArray<Section> =>

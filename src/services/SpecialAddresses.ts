@@ -7,7 +7,7 @@
 export type AddressBytes = ReadonlyArray<number>
 
 /** Only the plain forms: four decimal numbers, or the text forms of RFC 4291. No zones, no octal or short numbers. */
-export const parseAddress = (text: string): AddressBytes | undefined => (text.includes(":") ? parseIpv6(text) : parseIpv4(text))
+const parseAddress = (text: string): AddressBytes | undefined => (text.includes(":") ? parseIpv6(text) : parseIpv4(text))
 
 /** One spelling for each address (RFC 5952); undefined for what is none. */
 export const canonicalAddress = (text: string): string | undefined => {

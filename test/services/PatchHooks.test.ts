@@ -9,6 +9,7 @@ import { makeHooks } from "../../src/services/PatchHooks.ts"
 import type { PatchIntent, PatchRefusal } from "../../src/services/PatchTransaction.ts"
 import { makeVerification } from "../../src/services/PatchVerification.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import { patchOf } from "../support/ChangePatch.ts"
 import { faultyRoots } from "../support/FaultyRoot.ts"
 import { openPatching, type PatchingOptions } from "../support/Patching.ts"
 import { layerSupervisor, until } from "../support/Processes.ts"
@@ -24,10 +25,6 @@ const hook = (command: ReadonlyArray<string>, more: Partial<Hook> = {}): Hook =>
 const script = (text: string, more: Partial<Hook> = {}): Hook => hook(["sh", "-c", text, "sh", "{files}"], more)
 const failing = (text: string, more: Partial<Hook> = {}): Hook => script(`${text}; echo the reason; exit 3`, more)
 
-const patchOf = (...sections: ReadonlyArray<string>): PatchIntent => ({
-  kind: "patch",
-  patch: `*** Begin Patch\n${sections.join("\n")}\n*** End Patch`,
-})
 const oneToTwo = patchOf("*** Update File: f\n@@\n-1\n+2")
 
 /** A workspace with these hooks. Its profile gives callers no process and no time, which is nothing to a hook. */

@@ -7,38 +7,12 @@ import { Effect, Exit, Fiber, References, Scope } from "effect"
 import { build } from "esbuild"
 import type { PatchIntent } from "../../src/services/PatchTransaction.ts"
 import type { ServerIdentity } from "../../src/services/ServerIdentity.ts"
+import { beforeEveryKind, everyKind } from "../support/ChangePatch.ts"
 import type { CrashRequest } from "../support/crashProgram.ts"
 import { faultyRoots } from "../support/FaultyRoot.ts"
 import { openPatching } from "../support/Patching.ts"
-import { type Content, readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
+import { readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
 import { backward, forward, twentyFiles } from "../support/TwentyFiles.ts"
-
-const given: Readonly<Record<string, Content>> = {
-  "run.sh": { text: "a\nb\n", mode: 0o755 },
-  "d/moved": { text: "m\n", mode: 0o600 },
-  gone: "x\n",
-  a: "A\n",
-  b: "B\n",
-  instead: "file\n",
-}
-
-/** Update, move into new folders, delete, add, swap, and a folder in the place of a file. */
-const intent: PatchIntent = {
-  kind: "patch",
-  patch: [
-    "*** Begin Patch",
-    "*** Update File: run.sh\n@@\n-b\n+B",
-    "*** Update File: d/moved\n*** Move to: n/e/moved",
-    "*** Delete File: gone",
-    "*** Add File: n/e/w\n+n",
-    "*** Update File: a\n*** Move to: t",
-    "*** Update File: b\n*** Move to: a",
-    "*** Update File: t\n*** Move to: b",
-    "*** Delete File: instead",
-    "*** Add File: instead/of/it\n+i",
-    "*** End Patch",
-  ].join("\n"),
-}
 
 const wanted: Readonly<Record<string, string>> = {
   "run.sh": "755 a\nB\n",
@@ -59,7 +33,7 @@ const written = (tree: Readonly<Record<string, string>>): string => JSON.stringi
 const folders = Effect.gen(function* () {
   const root = yield* temporaryFolder
   const stateFolder = yield* temporaryFolder
-  writeTree(root, given)
+  writeTree(root, beforeEveryKind)
   return { root, stateFolder, before: readTree(root) }
 })
 
@@ -127,7 +101,7 @@ describe("a server killed at every disk operation of a patch", () => {
           const program = yield* bundled
           const crash = Effect.fnUntraced(function* (position: number) {
             const { before, root, stateFolder } = yield* folders
-            const ended = yield* run(program, { root, stateFolder, durability, intents: [intent], position })
+            const ended = yield* run(program, { root, stateFolder, durability, intents: [everyKind], position })
             return { ...ended, found: yield* afterwards(root, stateFolder), before }
           }, Effect.scoped)
           const whole = yield* crash(-1)
@@ -163,7 +137,7 @@ describe("a server killed at the disk operations of a patch with a hook", () => 
         const crash = Effect.fnUntraced(function* (position: number) {
           const { before, root, stateFolder } = yield* folders
           const hook = { script, spools: yield* temporaryFolder }
-          const ended = yield* run(program, { root, stateFolder, durability: "process", intents: [intent], hook, position })
+          const ended = yield* run(program, { root, stateFolder, durability: "process", intents: [everyKind], hook, position })
           return { ...ended, found: yield* afterwards(root, stateFolder), before }
         }, Effect.scoped)
         const whole = yield* crash(-1)
@@ -251,7 +225,7 @@ const dying = Effect.fnUntraced(function* (
   const living = Effect.gen(function* () {
     const { transaction } = yield* openPatching(place.root, { stateFolder: place.stateFolder, server, through: faulty.through })
     faulty.arm()
-    if (life === "patch") yield* transaction.apply(intent, { operationId: "op_1" })
+    if (life === "patch") yield* transaction.apply(everyKind, { operationId: "op_1" })
   }).pipe(Scope.provide(scope))
   const fiber = yield* Effect.forkDetach(living, { startImmediately: true })
   yield* Effect.raceFirst(

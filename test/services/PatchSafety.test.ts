@@ -5,17 +5,14 @@ import * as path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, References, type Result, Scope } from "effect"
 import type { Root } from "../../src/services/Disk.ts"
-import type { PatchIntent, PatchRefusal } from "../../src/services/PatchTransaction.ts"
+import type { PatchRefusal } from "../../src/services/PatchTransaction.ts"
 import type { ServerIdentity } from "../../src/services/ServerIdentity.ts"
+import { patchOf } from "../support/ChangePatch.ts"
 import { type Fault, faultyRoots } from "../support/FaultyRoot.ts"
 import { openFiles } from "../support/Looking.ts"
 import { openPatching, openTransaction } from "../support/Patching.ts"
 import { readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
 
-const patchOf = (...sections: ReadonlyArray<string>): PatchIntent => ({
-  kind: "patch",
-  patch: `*** Begin Patch\n${sections.join("\n")}\n*** End Patch`,
-})
 const tagOf = <A>(result: Result.Result<A, PatchRefusal>): string => (result._tag === "Failure" ? result.failure._tag : "applied")
 const quiet = Effect.provideService(References.MinimumLogLevel, "None")
 

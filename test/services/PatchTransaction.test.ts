@@ -6,6 +6,7 @@ import { Effect, Exit, Fiber, References, Result } from "effect"
 import { PatchFailed } from "../../src/schema/Patch.ts"
 import { DiskFault, type Root } from "../../src/services/Disk.ts"
 import type { PatchIntent, PatchRefusal } from "../../src/services/PatchTransaction.ts"
+import { beforeEveryKind, everyKind, patchOf } from "../support/ChangePatch.ts"
 import { type Fault, faultyRoots } from "../support/FaultyRoot.ts"
 import { openPatching, openTransaction } from "../support/Patching.ts"
 import { type Content, readTree, temporaryFolder, writeTree } from "../support/Tree.ts"
@@ -14,11 +15,6 @@ const folderWith = Effect.fnUntraced(function* (files: Readonly<Record<string, C
   const root = yield* temporaryFolder
   writeTree(root, files)
   return root
-})
-
-const patchOf = (...sections: ReadonlyArray<string>): PatchIntent => ({
-  kind: "patch",
-  patch: `*** Begin Patch\n${sections.join("\n")}\n*** End Patch`,
 })
 
 const refusal = <A>(result: Result.Result<A, PatchRefusal>): PatchRefusal => {
@@ -200,36 +196,15 @@ describe("a refusal leaves everything as it was", () => {
 
 // --- faults ---------------------------------------------------------------------------------------------------------
 
-const given: Readonly<Record<string, Content>> = {
-  "run.sh": { text: "a\nb\n", mode: 0o755 },
-  "d/moved": { text: "m\n", mode: 0o600 },
-  gone: "x\n",
-  a: "A\n",
-  b: "B\n",
-  instead: "file\n",
-}
-
-const everything = patchOf(
-  "*** Update File: run.sh\n@@\n-b\n+B",
-  "*** Update File: d/moved\n*** Move to: n/e/moved",
-  "*** Delete File: gone",
-  "*** Add File: n/e/w\n+n",
-  "*** Update File: a\n*** Move to: t",
-  "*** Update File: b\n*** Move to: a",
-  "*** Update File: t\n*** Move to: b",
-  "*** Delete File: instead",
-  "*** Add File: instead/of/it\n+i",
-)
-
 /** The patch on a fresh folder with a fault at one position. */
 const runWith = Effect.fnUntraced(function* (position: number, fault?: Fault) {
-  const root = yield* folderWith(given)
+  const root = yield* folderWith(beforeEveryKind)
   const before = readTree(root)
   const faulty = faultyRoots(position, fault)
   const { stateFolder, transaction } = yield* openPatching(root, { through: faulty.through })
   faulty.arm()
   // The warnings about steps that fail are meant to be there.
-  const quiet = Effect.provideService(transaction.apply(everything), References.MinimumLogLevel, "None")
+  const quiet = Effect.provideService(transaction.apply(everyKind), References.MinimumLogLevel, "None")
   const fiber = yield* Effect.forkChild(quiet)
   const exit = yield* Fiber.await(fiber)
   faulty.disarm()
@@ -300,13 +275,13 @@ describe("a fault at every step of a patch with all kinds of changes", () => {
 
   it.live("works where a file can have no second name", () =>
     Effect.gen(function* () {
-      const root = yield* folderWith(given)
+      const root = yield* folderWith(beforeEveryKind)
       const withoutLinks = (real: Root): Root => ({
         ...real,
         link: (_, to) => Effect.fail(new DiskFault({ operation: "link", path: to, code: "EPERM" })),
       })
       const transaction = yield* openTransaction(root, { through: withoutLinks })
-      yield* transaction.apply(everything)
+      yield* transaction.apply(everyKind)
       const whole = yield* Effect.scoped(runWith(-1))
       assert.deepStrictEqual(readTree(root), whole.after)
     }),

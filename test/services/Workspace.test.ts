@@ -4,33 +4,19 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
-import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule } from "../../src/schema/Policy.ts"
-import { ConfinedPath, WorkspaceId } from "../../src/schema/Workspace.ts"
+import { ConfinedPath } from "../../src/schema/Workspace.ts"
 import { Disk, DiskFault } from "../../src/services/Disk.ts"
 import { confine, type ResolveRefusal, Workspace } from "../../src/services/Workspace.ts"
 import { temporaryFolder, writeTree } from "../support/Tree.ts"
+import { settingsOf } from "../support/WorkspaceSettings.ts"
 
 const writable: FileRule = { glob: "**", access: "write" }
 
 const openAt = (root: string, files: ReadonlyArray<FileRule>, disk: Layer.Layer<Disk> = NodeDisk.layer) =>
-  Layer.build(
-    Workspace.layer({
-      id: WorkspaceId.make("test"),
-      root,
-      profile: {
-        name: "test",
-        files,
-        exec: "off",
-        network: "off",
-        commands: [],
-        env: [],
-        limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
-      },
-      patch: patchDefaults,
-      hooks: noHooks,
-    }).pipe(Layer.provide(disk)),
-  ).pipe(Effect.map((context) => Context.get(context, Workspace)))
+  Layer.build(Workspace.layer(settingsOf(root, files)).pipe(Layer.provide(disk))).pipe(
+    Effect.map((context) => Context.get(context, Workspace)),
+  )
 
 const opened = Effect.fnUntraced(function* (tree: Parameters<typeof writeTree>[1], files: ReadonlyArray<FileRule> = [writable]) {
   const outer = yield* temporaryFolder

@@ -3,15 +3,14 @@
 import { Context, Effect, Layer } from "effect"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
-import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { FileRule } from "../../src/schema/Policy.ts"
-import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { Root } from "../../src/services/Disk.ts"
 import { Files } from "../../src/services/Files.ts"
 import * as PlainSearch from "../../src/services/PlainSearch.ts"
 import type { TextSearch } from "../../src/services/TextSearch.ts"
 import { Workspace } from "../../src/services/Workspace.ts"
 import { temporaryFolder, writeTree } from "./Tree.ts"
+import { settingsOf } from "./WorkspaceSettings.ts"
 
 export interface LookingOptions {
   readonly files?: ReadonlyArray<FileRule>
@@ -24,21 +23,7 @@ export const openFiles = Effect.fnUntraced(function* (tree: Parameters<typeof wr
   const folder = yield* temporaryFolder
   writeTree(folder, tree)
   const { through } = options
-  const opened = Workspace.layer({
-    id: WorkspaceId.make("test"),
-    root: folder,
-    profile: {
-      name: "test",
-      files: options.files ?? [],
-      exec: "off",
-      network: "off",
-      commands: [],
-      env: [],
-      limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
-    },
-    patch: patchDefaults,
-    hooks: noHooks,
-  }).pipe(Layer.provide(NodeDisk.layer))
+  const opened = Workspace.layer(settingsOf(folder, options.files ?? [])).pipe(Layer.provide(NodeDisk.layer))
   const between = Layer.effect(
     Workspace,
     Workspace.use((workspace) => Effect.succeed(through === undefined ? workspace : { ...workspace, root: through(workspace.root) })),

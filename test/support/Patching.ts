@@ -4,15 +4,14 @@ import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeDisk from "../../src/layers/NodeDisk.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import type { HookSettings, PatchSettings } from "../../src/schema/Config.ts"
-import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
-import type { FileRule, Limits, Profile } from "../../src/schema/Policy.ts"
-import { WorkspaceId } from "../../src/schema/Workspace.ts"
+import type { FileRule, Limits } from "../../src/schema/Policy.ts"
 import { Disk, type Root } from "../../src/services/Disk.ts"
 import { type JournalSettings, PatchJournal } from "../../src/services/PatchJournal.ts"
 import { PatchTransaction } from "../../src/services/PatchTransaction.ts"
 import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { Workspace } from "../../src/services/Workspace.ts"
 import { temporaryFolder } from "./Tree.ts"
+import { settingsOf } from "./WorkspaceSettings.ts"
 
 export interface PatchingOptions extends Partial<JournalSettings> {
   readonly files?: ReadonlyArray<FileRule>
@@ -24,16 +23,6 @@ export interface PatchingOptions extends Partial<JournalSettings> {
   /** The server this is; the test's own process when left out. */
   readonly server?: ServerIdentity["Service"]
 }
-
-const profileOf = (files: ReadonlyArray<FileRule>, limits: Partial<Limits> = {}): Profile => ({
-  name: "test",
-  files,
-  exec: "off",
-  network: "off",
-  commands: [],
-  env: [],
-  limits: { processes: 1, spool_bytes: 1, timeout_ms: 1, ...limits },
-})
 
 /** Transaction, journal and workspace of `root` until the scope ends. The state folder is a fresh one when none is given. */
 export const openPatching = Effect.fnUntraced(function* (root: string, options: PatchingOptions = {}) {
@@ -49,12 +38,12 @@ export const openPatching = Effect.fnUntraced(function* (root: string, options: 
     Disk,
     Disk.use((real) => Effect.succeed(Disk.of({ open: (path) => Effect.map(real.open(path), through) }))),
   ).pipe(Layer.provide(NodeDisk.layer))
+  const settings = settingsOf(root, files)
   const workspace = Workspace.layer({
-    id: WorkspaceId.make("test"),
-    root,
-    profile: profileOf(files, options.limits),
-    patch: { ...patchDefaults, ...patch },
-    hooks: { ...noHooks, ...options.hooks },
+    ...settings,
+    profile: { ...settings.profile, limits: { ...settings.profile.limits, ...options.limits } },
+    patch: { ...settings.patch, ...patch },
+    hooks: { ...settings.hooks, ...options.hooks },
   })
   const identity = server === undefined ? NodeIdentity.layer : Layer.succeed(ServerIdentity, server)
   const context = yield* Layer.build(

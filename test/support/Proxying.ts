@@ -68,7 +68,7 @@ export interface Talk {
   readonly gone: () => Promise<void>
 }
 
-export const talkOver = (socket: Socket): Talk => {
+const talkOver = (socket: Socket): Talk => {
   let heard = ""
   const waiting = new Set<() => void>()
   const wake = () => {

@@ -17,8 +17,6 @@ import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
 import { confinable, executionOf, unconfined } from "./process.ts"
 
-const changes = { readOnly: false, destructive: true, idempotent: false, openWorld: false } as const
-
 /** What a change may be called with beside what names it. */
 interface Modes {
   readonly check_only?: boolean
@@ -34,6 +32,8 @@ const touchesOf = (paths: ReadonlyArray<string>, { verify }: Modes, workspace: W
     yield* confinable(workspace)
     return { write, exec }
   })
+
+const touchesOfOne = (input: Modes & { readonly path: string }, workspace: WorkspaceSettings) => touchesOf([input.path], input, workspace)
 
 /**
  * A preview changes nothing and needs no lease; a command needs the workspace for itself. Hooks see other files too, so
@@ -62,7 +62,7 @@ type Apply = PatchTransaction["Service"]["apply"]
 type Versions = Readonly<Record<string, string>>
 
 /** A handler that puts the arguments of a tool into what the transaction takes. */
-const applied = <Input extends Modes>(change: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined]) =>
+const applied = <Input extends Modes>(named: (input: Input) => readonly [intent: Parameters<Apply>[0], expected: Versions | undefined]) =>
   Effect.gen(function* () {
     const { apply } = yield* PatchTransaction
     const workspace = yield* Workspace
@@ -70,7 +70,7 @@ const applied = <Input extends Modes>(change: (input: Input) => readonly [intent
     const hooks = makeHooks(workspace, supervisor)
     const verification = makeVerification(workspace, supervisor)
     return (input: Input, operationId: string | undefined) => {
-      const [intent, expected_versions] = change(input)
+      const [intent, expected_versions] = named(input)
       const options = {
         operationId,
         hooks,
@@ -91,62 +91,51 @@ const applied = <Input extends Modes>(change: (input: Input) => readonly [intent
 const expectedOf = (input: { readonly path: string; readonly expected_version?: string }) =>
   input.expected_version === undefined ? undefined : { [input.path]: input.expected_version }
 
-export const applyPatch = workspaceTool({
-  name: "apply_patch",
+/** What the three have in common. */
+const change = {
   set: "patch",
+  success: PatchResult,
+  hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
+  waits: true,
+  text: textOf,
+  records: true,
+  names: (input: { readonly workspace_id: WorkspaceId }) => ({ workspace: input.workspace_id }),
+  lease: leaseOf,
+  journaled: true,
+} as const
+
+export const applyPatch = workspaceTool({
+  ...change,
+  name: "apply_patch",
   title: "Apply a patch",
   description:
     "Change files by a patch in the *** Begin Patch format or a unified diff. All of it happens or nothing. check_only previews it as a diff and writes nothing. " +
     "With expected_versions it is refused when a file has changed since you read it. Repeat a call that you lost with the same operation_key. Use edit for one exact replacement.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...ApplyPatchArguments.fields, ...Recording }),
-  success: PatchResult,
-  hints: changes,
-  waits: true,
-  text: textOf,
-  records: true,
-  names: (input) => ({ workspace: input.workspace_id }),
   touches: (input, workspace) => Result.flatMap(touchedPaths(input.patch), (paths) => touchesOf(paths, input, workspace)),
-  lease: leaseOf,
-  journaled: true,
   handler: applied((input: ApplyPatchArguments) => [{ kind: "patch", patch: input.patch }, input.expected_versions]),
 })
 
 export const edit = workspaceTool({
+  ...change,
   name: "edit",
-  set: "patch",
   title: "Edit a file",
   description:
     "Replace exact text in one file, several edits in order. Each old text must occur exactly count times (default 1, or all). All edits happen or none. " +
     "Text is literal. check_only previews the diff. Use apply_patch for several files, write for a whole file.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...EditArguments.fields, ...Recording }),
-  success: PatchResult,
-  hints: changes,
-  waits: true,
-  text: textOf,
-  records: true,
-  names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => touchesOf([input.path], input, workspace),
-  lease: leaseOf,
-  journaled: true,
+  touches: touchesOfOne,
   handler: applied((input: EditArguments) => [{ kind: "edit", path: input.path, edits: input.edits }, expectedOf(input)]),
 })
 
 export const write = workspaceTool({
+  ...change,
   name: "write",
-  set: "patch",
   title: "Write a whole file",
   description:
     "Write a file with exactly this content, creating folders as needed. Give expected_version: absent to create only, or the version you read to replace it safely. " +
     "check_only previews the diff. Use edit or apply_patch to change part of a file.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...WriteArguments.fields, ...Recording }),
-  success: PatchResult,
-  hints: changes,
-  waits: true,
-  text: textOf,
-  records: true,
-  names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) => touchesOf([input.path], input, workspace),
-  lease: leaseOf,
-  journaled: true,
+  touches: touchesOfOne,
   handler: applied((input: WriteArguments) => [{ kind: "write", path: input.path, content: input.content }, expectedOf(input)]),
 })
