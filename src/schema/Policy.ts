@@ -1,24 +1,23 @@
 /** Profiles, what a call touches, and the decision about it. */
 import { Schema } from "effect"
 import { excerpt } from "./Retry.ts"
+import { ExamplePath, RuleGlob } from "./RuleGlob.ts"
 import type { ConfinedPath } from "./Workspace.ts"
 
 export const FileAccess = Schema.Literals(["read", "write", "deny"])
 export type FileAccess = typeof FileAccess.Type
 
-const whyNoGlob = (glob: string): string | undefined => {
-  if (glob === "") return "a glob must not be empty; ** is every path"
-  if (/^[/!]/u.test(glob)) return `${glob} can match nothing: globs are relative to the workspace root and cannot be negated`
-  if (glob.split("/").includes("..")) return `${glob} can match nothing: no path in a workspace has a ".." in it`
-  if (/[/\\]$/u.test(glob)) return `${glob} can match nothing: end it with /** for all that is in a folder`
-  return undefined
-}
-
-/** One line of a profile. The glob is relative to the workspace root; one that could never match is refused. */
+/** One line of a profile. The glob is relative to the workspace root; one that could never match is refused. Examples are checked when the file is read. */
 export const FileRule = Schema.Struct({
-  glob: Schema.String.check(Schema.makeFilter(whyNoGlob)),
+  glob: RuleGlob,
   access: FileAccess,
   reason: Schema.optionalKey(Schema.String),
+  examples: Schema.optionalKey(
+    Schema.Struct({
+      match: Schema.optionalKey(Schema.Array(ExamplePath)),
+      not_match: Schema.optionalKey(Schema.Array(ExamplePath)),
+    }),
+  ),
 })
 export type FileRule = typeof FileRule.Type
 

@@ -30,6 +30,9 @@ export const fileAccess = (profile: Profile, path: ConfinedPath): { readonly acc
   return winner ?? { access: "read", rule: "files: read ** (default)" }
 }
 
+/** Whether the rule is about this path; one that denies is also about all that lies below what it matches. */
+export const isAbout = (rule: FileRule, path: string): boolean => compileRule(rule).matches(path)
+
 /** Why no profile lets a call write this path; undefined when a profile may. Reading is not concerned. */
 export const protectedBy = (path: ConfinedPath): string | undefined => {
   const spelled = fold(path)
@@ -83,8 +86,12 @@ interface CompiledRules {
 
 const compile = (pattern: string): Glob.Glob => Glob.make(pattern, { dot: true })
 
-/** One spelling for all that a disk which ignores case, or a Mac which ignores invisible characters, takes for the same name. */
-const fold = (text: string): string => text.replace(invisible, "").toUpperCase().toLowerCase()
+/** Folders are named `[id]` too: brackets also stand for themselves, as in what `find` is given. */
+const readings = (pattern: string): ReadonlyArray<Glob.Glob> =>
+  (pattern.includes("[") ? [pattern, pattern.replaceAll(/(?<!\\)\[/gu, "\\[")] : [pattern]).map(compile)
+
+/** One spelling for all that a disk which ignores case, or a Mac which also ignores invisible characters and how accents are made, takes for the same name. */
+const fold = (text: string): string => text.replace(invisible, "").toUpperCase().toLowerCase().normalize("NFC")
 
 const invisible = /\p{Default_Ignorable_Code_Point}/gu
 
@@ -96,14 +103,17 @@ const compileRule = ({ glob, access, reason }: FileRule): CompiledRule => {
 }
 
 const matchesExactly = (pattern: string) => {
-  const glob = compile(pattern)
-  return (path: string) => Glob.match(glob, path)
+  const globs = readings(pattern)
+  return (path: string) => globs.some((glob) => Glob.match(glob, path))
 }
 
 const matchesBelow = (pattern: string) => {
-  const exact = compile(`${pattern}/**`)
-  const folded = compile(`${fold(pattern)}/**`)
-  return (path: string) => Glob.match(exact, path) || Glob.match(folded, fold(path))
+  const exact = readings(`${pattern}/**`)
+  const folded = readings(`${fold(pattern)}/**`)
+  return (path: string) => {
+    const spelled = fold(path)
+    return exact.some((glob) => Glob.match(glob, path)) || folded.some((glob) => Glob.match(glob, spelled))
+  }
 }
 
 /** Compiles each profile once: it is asked for every file of a search. */

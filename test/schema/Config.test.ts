@@ -47,6 +47,26 @@ describe("defaults", () => {
   })
 })
 
+describe("globs of file rules", () => {
+  for (const glob of [
+    "**",
+    "**/*.env",
+    "a/**/b",
+    "{a,b/**}",
+    "{**/x,y}",
+    "a[!b]c",
+    "[[:digit:]]",
+    "app/(group)/*",
+    "app/[id]/*",
+    "\\[a",
+    "\\{a",
+    "a,b",
+  ])
+    it(`may be ${glob}`, () => {
+      assert.deepStrictEqual(problemsOf({ profiles: { own: { files: [{ glob, access: "deny" }] } } }), {})
+    })
+})
+
 describe("hooks", () => {
   const hooksOf = (hooks: object) => Result.getOrThrow(decodeConfig(workspace({ hooks }))).workspaces["app"]?.hooks
 
@@ -155,13 +175,46 @@ describe("problems", () => {
       /Expected array/u,
     ],
     ["not an object", [], "", /Expected object/u],
-    ...["/etc/**", "!a", "a/../b", "dir/", ""].map(
+    ...["/etc/**", "!a", "a/../b", "./a", "a/.", "dir/", "dir\\", ""].map(
       (glob) =>
         [
           `the glob ${JSON.stringify(glob)}`,
           { profiles: { own: { files: [{ glob, access: "deny" }] } } },
           "profiles.own.files[0].glob",
           /can match nothing|must not be empty/u,
+        ] as const,
+    ),
+    ...(
+      [
+        ["**.env", /\*\*\/\*\.env/u],
+        ["src**", /stands alone between slashes/u],
+        ["a/***", /stands alone between slashes/u],
+        ["@(a|b)", /write alternatives as \{a,b\}/u],
+        ["src/!(a)", /patterns in parentheses/u],
+        ["[a", /is not closed/u],
+        ["x/[a/b]", /is not closed/u],
+        ["{a", /braces hold alternatives/u],
+        ["{a}", /braces hold alternatives/u],
+        ["{1..3}", /braces hold alternatives/u],
+        ["{a,{b}}", /braces hold alternatives/u],
+        ["a}", /braces hold alternatives/u],
+      ] as const
+    ).map(
+      ([glob, problem]) =>
+        [
+          `the glob ${glob}, which would be taken for text`,
+          { profiles: { own: { files: [{ glob, access: "deny" }] } } },
+          "profiles.own.files[0].glob",
+          problem,
+        ] as const,
+    ),
+    ...["/a", "../a", "a/", ""].map(
+      (path) =>
+        [
+          `the example path ${JSON.stringify(path)}`,
+          { profiles: { own: { files: [{ glob: "a", access: "deny", examples: { match: [path] } }] } } },
+          "profiles.own.files[0].examples.match[0]",
+          /a path in the workspace/u,
         ] as const,
     ),
   ]

@@ -47,6 +47,13 @@ describe("fileAccess", () => {
     assert.strictEqual(fileAccess(rules, path("Ax")).access, "write")
   })
 
+  it("denies a name however its accents are made, and a folder named in brackets", () => {
+    const rules = profile([everything, { glob: "caf\u00E9", access: "deny" }, { glob: "app/[id]/key", access: "deny" }])
+    for (const denied of ["caf\u00E9", "cafe\u0301", "CAFE\u0301/x", "app/[id]/key", "app/[ID]/key", "app/i/key"])
+      assert.strictEqual(fileAccess(rules, path(denied)).access, "deny", denied)
+    assert.strictEqual(fileAccess(rules, path("app/x/key")).access, "write")
+  })
+
   it("gives the root what is said of all paths", () => {
     assert.strictEqual(fileAccess(profile([everything]), path("")).access, "write")
     assert.strictEqual(fileAccess(profile([{ glob: "src/**", access: "write" }]), path("")).access, "read")
@@ -102,12 +109,13 @@ describe("a deny", () => {
     "?b",
     "[ab]",
     "[!a]*",
+    "[id]",
     "{a,.env}",
     "{a/b,ab}",
     "*{a,b}",
     "a?b*",
   ]
-  const names = ["a", "A", "b", "ab", "AB", "aab", ".env", ".ENV", ".env.local", "prod.env", "B", "\u212A"]
+  const names = ["a", "A", "b", "ab", "AB", "aab", ".env", ".ENV", ".env.local", "prod.env", "B", "\u212A", "[id]", "[ID]", "i"]
 
   it("never leaks: 60,000 globs and paths against a slow matcher, for the file and for all below it", () => {
     let state = 1
@@ -153,36 +161,41 @@ const denies = (glob: string, file: string): boolean => {
 
 const sameCase = (text: string): string => text.toUpperCase().toLowerCase()
 
+/** Brackets are sets, and stand for themselves. */
+const matchesText = (glob: string, text: string): boolean =>
+  matchesByLetter(glob, text) || matchesByLetter(glob.replaceAll("[", "\\["), text)
+
 /** A glob by the letter, one character after another, every alternative tried. */
-const matchesText = (glob: string, text: string): boolean => {
+const matchesByLetter = (glob: string, text: string): boolean => {
   const [head = "", ...tail] = glob
   const rest = tail.join("")
   if (glob === "") return text === ""
+  if (head === "\\") return text[0] === rest[0] && matchesByLetter(rest.slice(1), text.slice(1))
   if (head === "{") {
     const end = glob.indexOf("}")
     return glob
       .slice(1, end)
       .split(",")
-      .some((choice) => matchesText(choice + glob.slice(end + 1), text))
+      .some((choice) => matchesByLetter(choice + glob.slice(end + 1), text))
   }
   if (glob === "**") return true
   if (glob.startsWith("**/")) {
     const after = text.indexOf("/")
-    return matchesText(glob.slice(3), text) || (after !== -1 && matchesText(glob, text.slice(after + 1)))
+    return matchesByLetter(glob.slice(3), text) || (after !== -1 && matchesByLetter(glob, text.slice(after + 1)))
   }
   if (/^\/\*\*(\/|$)/u.test(glob)) {
     const [segment] = /^\/[^/]*/u.exec(text) ?? []
-    return matchesText(glob.slice(3), text) || (segment !== undefined && matchesText(glob, text.slice(segment.length)))
+    return matchesByLetter(glob.slice(3), text) || (segment !== undefined && matchesByLetter(glob, text.slice(segment.length)))
   }
-  if (head === "*") return matchesText(rest, text) || (text !== "" && text[0] !== "/" && matchesText(glob, text.slice(1)))
-  if (head === "?") return text !== "" && text[0] !== "/" && matchesText(rest, text.slice(1))
+  if (head === "*") return matchesByLetter(rest, text) || (text !== "" && text[0] !== "/" && matchesByLetter(glob, text.slice(1)))
+  if (head === "?") return text !== "" && text[0] !== "/" && matchesByLetter(rest, text.slice(1))
   if (head === "[") {
     const end = glob.indexOf("]")
     const set = glob.slice(1, end)
     const isIn = set.startsWith("!") ? !set.slice(1).includes(text[0] ?? "") : set.includes(text[0] ?? "")
-    return text !== "" && text[0] !== "/" && isIn && matchesText(glob.slice(end + 1), text.slice(1))
+    return text !== "" && text[0] !== "/" && isIn && matchesByLetter(glob.slice(end + 1), text.slice(1))
   }
-  return text[0] === head && matchesText(rest, text.slice(1))
+  return text[0] === head && matchesByLetter(rest, text.slice(1))
 }
 
 describe("protectedBy", () => {

@@ -13,6 +13,17 @@ describe("ruleProblems", () => {
     assert.deepStrictEqual(ruleProblems(fileWith({ match: [["git", "push", "-f"]], not_match: [["git", "pull"]] })), [])
   })
 
+  it("names each path that a file rule's examples say wrongly", () => {
+    const rule = (examples: object) => ({ glob: ".env", access: "deny", examples })
+    const profile = {
+      files: [rule({ match: [".ENV", ".env/key"], not_match: ["app/.env"] }), rule({ match: ["app/.env"], not_match: [".env"] })],
+    }
+    assert.deepStrictEqual(ruleProblems(fileOf({ profiles: { own: profile } })), [
+      { at: "profiles.own.files[1].examples.match[0]", problem: '"app/.env" is to match, but .env does not match it' },
+      { at: "profiles.own.files[1].examples.not_match[0]", problem: '".env" is not to match, but .env matches it' },
+    ])
+  })
+
   it("names hosts that can match nothing", () => {
     const allow = [
       "api.example.org:443",

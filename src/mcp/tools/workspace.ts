@@ -1,7 +1,7 @@
 /** workspace_info: which workspaces there are, and what one of them allows and enforces. */
 import { DateTime, Effect, Schema } from "effect"
 import type { Lease } from "../../schema/Lease.ts"
-import type { CommandRule, NetworkAccess } from "../../schema/Policy.ts"
+import type { CommandRule, FileRule, NetworkAccess } from "../../schema/Policy.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
@@ -80,12 +80,19 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   return {
     workspace_id: id as string,
     profile: profile.name,
-    access: { files: profile.files, exec: profile.exec, network: networkText(profile.network), commands: profile.commands.map(ruleFacts) },
+    access: {
+      files: profile.files.map(fileFacts),
+      exec: profile.exec,
+      network: networkText(profile.network),
+      commands: profile.commands.map(ruleFacts),
+    },
     enforcement: enforcementOf(settings, holding),
     limits: profile.limits,
     leases: leases.map(leaseOf),
   }
 })
+
+const fileFacts = ({ access, glob, reason }: FileRule) => ({ glob, access, ...(reason === undefined ? {} : { reason }) })
 
 const ruleFacts = ({ argv, decision, reason }: CommandRule) => ({ argv, decision, ...(reason === undefined ? {} : { reason }) })
 
