@@ -150,9 +150,9 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     exit: Deferred.await(exit),
     hasExited,
     closed: Effect.suspend(() => {
-      // The keeper alone can do nothing any more, and need not be waited for.
-      if (isAlone) return Effect.void
-      if (!Deferred.isDoneUnsafe(gone) && !isKilled) line.write("G\n")
+      // The keeper alone can do nothing any more and need not be waited for, unless somebody was told to end it all.
+      if (isAlone && sent.size === 0) return Effect.void
+      if (!Deferred.isDoneUnsafe(gone) && !isKilled && !isAlone) line.write("G\n")
       return Deferred.await(gone)
     }),
     signal: (signal) => Effect.sync(() => (hasExited() ? undefined : signalGroup(signal))),

@@ -88,6 +88,8 @@ interface Work extends CommitSite, CommitRequest {
   readonly journaled: Journaled
   /** Files that have to be gone at the end. */
   readonly temporary: Set<JournalPlace>
+  /** Those of them that are second names of files which stay. */
+  readonly shared: Set<JournalPlace>
   /** Private folders in the workspace, by the folder they were made in. */
   readonly places: Map<ConfinedPath, ConfinedPath>
   /** Targets and folders that may have been changed. */
@@ -122,6 +124,7 @@ const performOnce = (site: CommitSite, request: CommitRequest) =>
         ...request,
         journaled,
         temporary: new Set(),
+        shared: new Set(),
         places: new Map(),
         begun: new Set(),
         plan: undefined,
@@ -138,6 +141,7 @@ const performOnce = (site: CommitSite, request: CommitRequest) =>
       )
       if (Exit.isFailure(exit)) return yield* abort(work, exit.cause)
       yield* cleanPlaces(work)
+      yield* dropShared(work)
       yield* site.journal.finished(journaled, inJournal(work))
       return exit.value
     }),
@@ -223,6 +227,8 @@ const keepOld = Effect.fnUntraced(function* (work: Work, target: PlacedTarget, i
   )
   const kept = yield* root.readFile(place.path)
   if (kept.entry.kind !== "file" || !sameBytes(kept.bytes, before.bytes)) return yield* conflict(work, path, before)
+  // Besides the target's name and this one.
+  if (kept.entry.links > 2) work.shared.add(place)
   return { place, inode: kept.entry.inode }
 })
 
@@ -266,6 +272,7 @@ const putNew = (work: Work, { before, path }: StagedTarget, place: JournalPlace)
   rootAt(work, place)
     .link(place.path, path, work.root)
     .pipe(
+      Effect.tap(() => Effect.sync(() => work.shared.add(place))),
       Effect.catchIf(hasCode("EEXIST"), () => conflict(work, path, before)),
       Effect.catchIf(isWithoutLinks, () => rootAt(work, place).rename(place.path, path, work.root)),
     )
@@ -341,6 +348,15 @@ const seal = Effect.fnUntraced(function* (work: Work, last: Delta) {
 const cleanUp = Effect.fnUntraced(function* (work: Work) {
   for (const path of inJournal(work)) yield* succeeds(removeIfThere(work.journaled.folder, path))
   yield* cleanPlaces(work)
+})
+
+/**
+ * Takes our names off files that stay, at once: the next patch counts names, and would tell of ours as somebody's. A name
+ * that is not the last one costs little to remove.
+ */
+const dropShared = Effect.fnUntraced(function* ({ journaled, shared, temporary }: Work) {
+  for (const place of shared)
+    if (place.root === "journal" && (yield* succeeds(removeIfThere(journaled.folder, place.path)))) temporary.delete(place)
 })
 
 const inJournal = ({ temporary }: Work): ReadonlyArray<ConfinedPath> =>

@@ -131,6 +131,21 @@ describe("a change", () => {
       assert.deepStrictEqual(readTree(root), { outside: "dir", "outside/f": "644 old\n", ws: "dir", "ws/h": "644 new\n" })
     }),
   )
+
+  it.live("does not take its own names for somebody's hard links", () =>
+    Effect.gen(function* () {
+      const root = yield* folderWith({ "ws/a": "old\n" })
+      fs.linkSync(path.join(root, "ws/a"), path.join(root, "ws/b"))
+      const transaction = yield* openTransaction(path.join(root, "ws"))
+      yield* transaction.apply({ kind: "write", path: "new", content: "1\n" })
+      yield* transaction.apply({ kind: "write", path: "a", content: "mine\n" })
+      for (const name of ["new", "a", "b"]) {
+        assert.strictEqual(fs.statSync(path.join(root, "ws", name)).nlink, 1, name)
+        const delta = yield* transaction.apply({ kind: "write", path: name, content: "2\n" })
+        assert.notProperty(delta, "notes")
+      }
+    }),
+  )
 })
 
 describe("a refusal leaves everything as it was", () => {
