@@ -1,0 +1,29 @@
+/**
+ * The workspace side and what it stands on here, without anything of the control side: the server has it in its own
+ * process, a worker has nothing else.
+ */
+import { Layer } from "effect"
+import type { AppConfig, WorkspaceSettings } from "../services/AppConfig.ts"
+import { Files } from "../services/Files.ts"
+import { PatchJournal } from "../services/PatchJournal.ts"
+import { PatchTransaction } from "../services/PatchTransaction.ts"
+import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
+import { Workspace } from "../services/Workspace.ts"
+import * as NodeDisk from "./NodeDisk.ts"
+import * as NodeProcesses from "./NodeProcesses.ts"
+import * as Ripgrep from "./Ripgrep.ts"
+
+/** Everything about one workspace, on top of what all workspaces share. The journal repairs it before anything else is built. */
+export const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSettings) =>
+  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(
+    Layer.provideMerge(PatchJournal.layer({ stateFolder, durability: settings.patch.durability })),
+    Layer.provideMerge(Workspace.layer(settings)),
+  )
+
+/** What the workspace side stands on here: the disk, programs to search with, processes. */
+export const layerWorkspaceSide = (config: AppConfig["Service"]) =>
+  Layer.mergeAll(
+    NodeDisk.layer,
+    Ripgrep.layer,
+    ProcessSupervisor.layer.pipe(Layer.provide(NodeProcesses.layer(`${config.stateFolder}/spools`))),
+  )
