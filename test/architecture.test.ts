@@ -30,7 +30,8 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   layers: ["schema", "services", "layers"],
   runner: ["schema", "services", "runner"],
   mcp: ["schema", "services", "runner", "mcp"],
-  "main.ts": ["schema", "services", "layers", "runner", "mcp", "program.ts"],
+  cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts"],
+  "main.ts": ["layers", "cli"],
   "program.ts": ["schema", "services", "layers", "runner", "mcp"],
 }
 

@@ -19,6 +19,8 @@ export interface ConfigOptions {
   readonly config?: string
   /** Folders named on the command line; each is a workspace under its own name, with profile `workspace-write`. */
   readonly folders: ReadonlyArray<string>
+  /** For what looks at the state alone: no workspace need be registered. */
+  readonly workspacesOptional?: true
   /** Instead of the environment of this process. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
@@ -54,7 +56,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
     ...exposures(workspaces, ownFolders(places, source?.path)),
   ]
   if (problems.length > 0) return yield* refuse(problems)
-  if (workspaces.length === 0) return yield* refuse([noWorkspace(places.config)])
+  if (workspaces.length === 0 && options.workspacesOptional === undefined) return yield* refuse([noWorkspace(places.config)])
 
   const stateFolder = yield* Effect.fromResult(privateFolder(places.state)).pipe(
     Effect.mapError((reason) => refuse([{ at: `the state folder ${places.state}`, problem: reason }])),

@@ -55,13 +55,18 @@ const raw = (made: Home, args: ReadonlyArray<string> = ["mcp", made.workspace]) 
 describe("the command line", () => {
   it("explains itself", () => {
     const help = run(["--help"], home())
-    expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("codespace mcp [DIR...]")])
+    expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("codespace mcp ")])
+    const ofCommand = run(["mcp", "--help"], home())
+    expect([ofCommand.status, ofCommand.stdout]).toEqual([0, expect.stringContaining("codespace mcp [DIR...]")])
+    expect(run(["help", "mcp"], home()).stdout).toBe(ofCommand.stdout)
     expect(run(["--version"], home()).stdout).toBe(`${JSON.parse(readFileSync(join(main, "../../package.json"), "utf8")).version}\n`)
   })
 
   it.each([
     [["fly"], /unknown command "fly"/],
-    [["mcp", "--colour"], /--colour/],
+    [["mcp", "--colour"], /unknown option --colour; known are --config, --help$/],
+    [["--config", "c.json", "mcp"], /--config stands before the command/],
+    [["mcp", "--config"], /--config <value>/],
     [["serve", "--port", "many"], /--port: found many, wanted a number/],
   ])("refuses %j with exit code 2 and one line about it", (args, message) => {
     const refused = run(args, home())

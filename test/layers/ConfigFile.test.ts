@@ -89,6 +89,19 @@ describe("which file", () => {
     }),
   )
 
+  it.live("without any workspace only what looks at the state alone goes on", () =>
+    Effect.gen(function* () {
+      const { at, load, problems } = yield* home()
+      const [problem] = yield* problems()
+      assert.deepStrictEqual(problem, {
+        at: "workspaces",
+        problem: `there is none; name a folder on the command line (codespace mcp DIR), or register one in ${at(standard)}`,
+      })
+      const config = yield* load({ workspacesOptional: true })
+      assert.deepStrictEqual([config.workspaces.size, config.stateFolder], [0, at(".local/state/codespace")])
+    }),
+  )
+
   it.live("a relative root is taken from the file's folder", () =>
     Effect.gen(function* () {
       const { at, load, write } = yield* home()
