@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto"
 import { Context, Effect, type Exit, type Fiber, FiberSet, Layer, Option, Scope, Semaphore } from "effect"
-import { layerControl } from "./layers/App.ts"
+import { layerControl, layerOperator } from "./layers/App.ts"
 import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
 import { callOn, workspaceTools } from "./mcp/Tools.ts"
@@ -13,6 +13,7 @@ import type { ToolTable } from "./mcp/ToolTable.ts"
 import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
 import { Callers } from "./services/Callers.ts"
+import { Operator } from "./services/Operator.ts"
 
 export interface HttpRequest {
   readonly table: ToolTable
@@ -32,6 +33,7 @@ export const makeProgram = Effect.fnUntraced(function* (
     Effect.map(Layer.build(layerControl(workspaceTools, config)), (services) => ({
       call: callOn(services),
       callers: Context.get(services, Callers),
+      services,
     })),
   )
   // Made after the control side's scope, so that at the end calls are over before what they use closes.
@@ -40,12 +42,14 @@ export const makeProgram = Effect.fnUntraced(function* (
 
   /** Listens until the scope ends; answers with what to tell the person who started it. */
   const serveHttp = Effect.fnUntraced(function* ({ newToken, port, table }: HttpRequest) {
-    const { callers } = yield* control
+    const { callers, services } = yield* control
     const token = yield* ownersToken(callers, newToken)
-    const [http, { welcome }] = yield* Effect.promise(() => Promise.all([import("./mcp/Http.ts"), import("./mcp/ClientSetup.ts")]))
-    const server = yield* Layer.build(
-      http.layer({ ...config.http, ...(port === undefined ? {} : { port }), table, authenticate: authenticator(callers), log }),
+    const operator = Context.get(yield* Effect.provideContext(Layer.build(layerOperator(config.stateFolder)), services), Operator)
+    const [http, { loginRoutes }, { welcome }] = yield* Effect.promise(() =>
+      Promise.all([import("./mcp/Http.ts"), import("./mcp/OperatorLogin.ts"), import("./mcp/ClientSetup.ts")]),
     )
+    const options = { ...config.http, ...(port === undefined ? {} : { port }), table, authenticate: authenticator(callers), operator, log }
+    const server = yield* Layer.build(http.layer(options, loginRoutes(operator)))
     return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
   })
 

@@ -11,12 +11,15 @@ import { CommandReader } from "../services/CommandReader.ts"
 import { Endings } from "../services/Endings.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
 import { Operations } from "../services/Operations.ts"
+import { Operator } from "../services/Operator.ts"
 import { Policy } from "../services/Policy.ts"
 import { Store } from "../services/Store.ts"
 import * as Bubblewrap from "./Bubblewrap.ts"
+import * as CredentialFile from "./CredentialFile.ts"
 import * as Migrations from "./Migrations.ts"
 import * as NodeDigest from "./NodeDigest.ts"
 import * as NodeIdentity from "./NodeIdentity.ts"
+import * as NodeSecrets from "./NodeSecrets.ts"
 import * as Sqlite from "./Sqlite.ts"
 import * as Unbash from "./Unbash.ts"
 import { layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
@@ -30,6 +33,10 @@ const layerRecords = (database: string) =>
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer)),
   )
+
+/** The operator's credential, on the records; made when it is missing. */
+export const layerOperator = (stateFolder: string) =>
+  Operator.layer.pipe(Layer.provide(Layer.mergeAll(NodeSecrets.layer, CredentialFile.layer(stateFolder))))
 
 /** The control side over an in-process workspace side. */
 export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>

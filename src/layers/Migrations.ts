@@ -69,7 +69,25 @@ const leases = Effect.flatMap(
     ) STRICT`,
 )
 
+/** The operator's credential, and the browsers that are logged in with it. Only hashes. */
+const operator = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`CREATE TABLE operator (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        credential_hash TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+      ) STRICT`,
+      sql`CREATE TABLE operator_logins (
+        login_hash TEXT PRIMARY KEY,
+        expires_at INTEGER NOT NULL
+      ) STRICT`,
+    ],
+    { discard: true },
+  ),
+)
+
 /** Brings the database to the newest shape; does nothing when it is there already. */
 export const layer = Layer.effectDiscard(
-  Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger, "0002_leases": leases }) }),
+  Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger, "0002_leases": leases, "0003_operator": operator }) }),
 )

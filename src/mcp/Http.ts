@@ -6,12 +6,14 @@ import { createServer, type Server } from "node:http"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { bearer, foreign, loopback, rejection } from "./Door.ts"
+import type { Operator } from "../services/Operator.ts"
+import { foreign, loopback } from "./Door.ts"
 import { type EndpointOptions, makeEndpoint } from "./Endpoint.ts"
+import { operatorOnly } from "./OperatorDoor.ts"
 
 export interface HttpOptions extends EndpointOptions {
-  /** Whether this token is the operator's, who alone may ask for the health. Open to everyone on loopback when absent. */
-  readonly operator?: (token: string) => Promise<boolean>
+  /** Who alone may ask for the health. Open to everyone on loopback when absent. */
+  readonly operator?: Operator["Service"]
 }
 
 export interface ListenOptions extends HttpOptions {
@@ -74,9 +76,7 @@ const listening = ({ authenticate, host, port }: ListenOptions, server: Server) 
   )
 }
 
-const health = Effect.fnUntraced(function* ({ operator }: HttpOptions, request: HttpServerRequest.HttpServerRequest) {
-  if (operator === undefined) return HttpServerResponse.text("ok")
-  const token = bearer(request.headers["authorization"])
-  const known = token !== undefined && (yield* Effect.promise(() => operator(token)))
-  return known ? HttpServerResponse.text("ok") : rejection(401, -32001, "Unauthorized", { "www-authenticate": "Bearer" })
-})
+const health = ({ operator }: HttpOptions, request: HttpServerRequest.HttpServerRequest) => {
+  const allowed = operator === undefined ? Effect.void : operatorOnly(operator)(request)
+  return Effect.match(allowed, { onFailure: (response) => response, onSuccess: () => HttpServerResponse.text("ok") })
+}

@@ -282,10 +282,13 @@ describe("codespace serve", () => {
   })
 
   it("answers on loopback, to its own name and with a token only", async () => {
-    const served = await serve(home())
+    const made = home()
+    const served = await serve(made)
     const { port } = new URL(served.endpoint)
     expect(new URL(served.endpoint).hostname).toBe("127.0.0.1")
-    expect(await (await fetch(`http://127.0.0.1:${port}/healthz`)).text()).toBe("ok")
+    const health = (token: string) => fetch(`http://127.0.0.1:${port}/healthz`, { headers: { authorization: `Bearer ${token}` } })
+    expect((await health(served.token)).status).toBe(401)
+    expect(await (await health(readFileSync(join(made.home, "state/codespace/operator"), "utf8").trim())).text()).toBe("ok")
     const post = (headers: Record<string, string>) =>
       fetch(served.endpoint, {
         method: "POST",

@@ -5,6 +5,8 @@ import { HttpRouter, HttpServerResponse } from "effect/http"
 import { endpointOf, layer } from "../../src/mcp/Http.ts"
 import { answerOf, call, initialize, modern, modernCall, openEdge, openSession, rawRequest } from "../support/HttpEdge.ts"
 import { makeTestTable } from "../support/McpTable.ts"
+import { credentialIn, openOperator } from "../support/Operating.ts"
+import { temporaryFolder } from "../support/Tree.ts"
 
 const promise = <A>(make: () => Promise<A>) => Effect.promise(make)
 
@@ -73,14 +75,18 @@ describe("the door", () => {
       const table = makeTestTable()
       const others = HttpRouter.add("GET", "/other", HttpServerResponse.text("here"))
       const options = { host: "127.0.0.1", port: 0, table: table.table, authenticate: async () => undefined, log: () => undefined }
-      const server = yield* Layer.build(layer({ ...options, operator: async (token) => token === "op" }, others))
+      const folder = yield* temporaryFolder
+      const server = yield* Layer.build(layer({ ...options, operator: yield* openOperator(folder) }, others))
       const base = endpointOf(server).replace("/mcp", "")
       yield* promise(async () => {
         assert.strictEqual(await (await fetch(`${base}/other`)).text(), "here")
         assert.strictEqual((await rawRequest(`${base}/other`, { host: "evil.example" })).status, 403)
         assert.strictEqual((await fetch(`${base}/healthz`)).status, 401)
         assert.strictEqual((await fetch(`${base}/healthz`, { headers: { authorization: "Bearer token-alice" } })).status, 401)
-        assert.strictEqual(await (await fetch(`${base}/healthz`, { headers: { authorization: "Bearer op" } })).text(), "ok")
+        assert.strictEqual(
+          await (await fetch(`${base}/healthz`, { headers: { authorization: `Bearer ${credentialIn(folder)}` } })).text(),
+          "ok",
+        )
       })
     }),
   )
