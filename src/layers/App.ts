@@ -10,6 +10,7 @@ import { Callers } from "../services/Callers.ts"
 import { CommandReader } from "../services/CommandReader.ts"
 import { Endings } from "../services/Endings.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
+import { Ledger } from "../services/Ledger.ts"
 import { Operations } from "../services/Operations.ts"
 import { Operator } from "../services/Operator.ts"
 import { Policy } from "../services/Policy.ts"
@@ -30,6 +31,7 @@ const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Ser
 /** The records, in the database file of the state folder. */
 const layerRecords = (database: string) =>
   Layer.mergeAll(Store.layer, Callers.layer).pipe(
+    Layer.provideMerge(Ledger.layer),
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer)),
   )

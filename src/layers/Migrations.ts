@@ -87,7 +87,24 @@ const operator = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
-/** Brings the database to the newest shape; does nothing when it is there already. */
-export const layer = Layer.effectDiscard(
-  Migrator.make({})({ loader: Migrator.fromRecord({ "0001_ledger": ledger, "0002_leases": leases, "0003_operator": operator }) }),
+/** The ledger is about more than operations, and an operation's row says why it is in its state. */
+const subjects = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`ALTER TABLE events RENAME COLUMN operation_id TO subject`,
+      sql`ALTER TABLE operations ADD COLUMN reason TEXT`,
+      sql`UPDATE operations SET reason = (SELECT body ->> 'reason' FROM events WHERE subject = operation_id ORDER BY seq DESC LIMIT 1)`,
+    ],
+    { discard: true },
+  ),
 )
+
+const steps = {
+  "0001_ledger": ledger,
+  "0002_leases": leases,
+  "0003_operator": operator,
+  "0004_subjects": subjects,
+}
+
+/** Brings the database to the newest shape; does nothing when it is there already. */
+export const layer = Layer.effectDiscard(Migrator.make({})({ loader: Migrator.fromRecord(steps) }))

@@ -13,7 +13,7 @@ import { type Lease, type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts
 import { StoreUnavailable } from "../schema/Operation.ts"
 import * as LeaseQueue from "./LeaseQueue.ts"
 import * as LeaseTable from "./LeaseTable.ts"
-import type { StoreFailure } from "./Store.ts"
+import type { StoreFailure } from "./StoreFault.ts"
 
 /** How often a waiting server looks for what others did, in milliseconds; noticing within 50 is promised. */
 const LOOK_EVERY = 45

@@ -11,7 +11,7 @@ import type { Lease, LeaseRequest } from "../schema/Lease.ts"
 import { ConfinedPath, WorkspaceId } from "../schema/Workspace.ts"
 import * as LeaseTable from "./LeaseTable.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
-import { refusalOf } from "./Store.ts"
+import { refused } from "./StoreFault.ts"
 
 /** A workspace as leases know it; its real root tells which folders it has in common with others. */
 export interface LeasedWorkspace {
@@ -137,7 +137,6 @@ export const make = Effect.gen(function* () {
       return found.filter((place) => !place.waits && LeaseTable.conflict(all, place) && !gone.includes(place.server))
     })
 
-  const refused = Effect.mapError(refusalOf)
   return {
     enter: (workspace: LeasedWorkspace, request: LeaseRequest, holder: string) => enter(workspace, request, holder).pipe(refused),
     giveUp: (number: number) => giveUp(number).pipe(refused),

@@ -1,23 +1,15 @@
 /**
- * The ledger. It promises that an operation is recorded before it runs, that a key names one operation for ever, and
- * that entries are only added: each holds a hash over itself and the entry before it. Operations are projections of it.
- * It never runs anything.
+ * The records of operations. It promises that an operation is in the ledger before it runs, and that a key names one
+ * operation for ever. It never runs anything.
  */
 import { Clock, Context, DateTime, Effect, Layer, Option, Random, Schema } from "effect"
-import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
-import {
-  type OperationId,
-  OperationState,
-  type OperationStatus,
-  RefusalRecord,
-  StorageFull,
-  StoreUnavailable,
-} from "../schema/Operation.ts"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { type OperationId, OperationState, type OperationStatus, RefusalRecord, StoreUnavailable } from "../schema/Operation.ts"
 import { FileChange } from "../schema/Patch.ts"
-import { Digest } from "./Digest.ts"
+import { Ledger } from "./Ledger.ts"
+import { type Ended, operationEvents, type Started } from "./OperationEvents.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
-
-export type StoreFailure = StoreUnavailable | StorageFull
+import { refused, type StoreFailure } from "./StoreFault.ts"
 
 /** What the gate knows when it begins an operation. */
 export interface Beginning {
@@ -50,6 +42,8 @@ export interface Recorded extends Beginning {
   readonly processId: string | undefined
   readonly result: Schema.JsonObject | undefined
   readonly refusal: RefusalRecord | undefined
+  /** Why it is in its state, where neither result nor refusal says it. */
+  readonly reason: string | undefined
   /** The server that runs or ran it. */
   readonly server: string
 }
@@ -102,13 +96,8 @@ const Row = Schema.Struct({
   process_id: Schema.NullOr(Schema.String),
   result: fromJson(Schema.JsonObject),
   refusal: fromJson(RefusalRecord),
+  reason: Schema.NullOr(Schema.String),
   server: Schema.String,
-})
-
-const EventRow = Schema.Struct({
-  at: Schema.Int,
-  event: Schema.String,
-  body: Schema.fromJsonString(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
 })
 
 const toRecorded = (row: typeof Row.Type): Recorded => ({
@@ -125,48 +114,20 @@ const toRecorded = (row: typeof Row.Type): Recorded => ({
   processId: row.process_id ?? undefined,
   result: row.result ?? undefined,
   refusal: row.refusal ?? undefined,
+  reason: row.reason ?? undefined,
   server: row.server,
 })
+
+/** The events of one operation are few; the bound guards against a mistake. */
+const SHOWN_EVENTS = 100
 
 const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
 
 const decodeChanges = Schema.decodeUnknownOption(Schema.Array(FileChange))
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
-
-/** The events of an ending, in the past tense. */
-const eventOf = (ending: Ending): string =>
-  ({
-    running: "ProcessStarted",
-    done: "OperationFinished",
-    failed: "OperationFailed",
-    cancelled: "OperationCancelled",
-    interrupted: "OperationInterrupted",
-  })[ending.state]
-
-const SQLITE_FULL = 13
-
-/** Faults of the database in the words of a refusal. */
-export const refusalOf = (error: SqlError.SqlError | Schema.SchemaError): StoreFailure => {
-  if (error._tag === "SchemaError") return new StoreUnavailable({ cause: "a record cannot be read" })
-  const cause: unknown = error.reason.cause
-  const code = typeof cause === "object" && cause !== null && "errcode" in cause ? cause.errcode : undefined
-  return code === SQLITE_FULL ? new StorageFull({ where: "the record store" }) : new StoreUnavailable({ cause: error.reason._tag })
-}
-
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const digest = yield* Digest
+  const ledger = yield* Ledger
   const server = yield* ServerIdentity
-
-  const refused = <A, R>(effect: Effect.Effect<A, SqlError.SqlError | Schema.SchemaError, R>): Effect.Effect<A, StoreFailure, R> =>
-    Effect.mapError(effect, refusalOf)
-
-  const append = Effect.fnUntraced(function* (operationId: string, event: string, body: Schema.JsonObject, at: number) {
-    const [last] = yield* sql<{ readonly hash: string }>`SELECT hash FROM events ORDER BY seq DESC LIMIT 1`
-    const text = toJson(body)
-    const hash = digest.sha256([last?.hash ?? "", String(at), operationId, event, text].join("\n"))
-    yield* sql`INSERT INTO events (at, operation_id, event, body, hash) VALUES (${at}, ${operationId}, ${event}, ${text}, ${hash})`
-  })
 
   const rowById = SqlSchema.findOneOption({
     Request: Schema.String,
@@ -189,65 +150,44 @@ const make = Effect.gen(function* () {
     Result: Row,
     execute: () => sql`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`,
   })
-  const eventRows = SqlSchema.findAll({
-    Request: Schema.String,
-    Result: EventRow,
-    execute: (id) => sql`SELECT at, event, body FROM events WHERE operation_id = ${id} ORDER BY seq LIMIT 100`,
-  })
-
   const byKey = (caller: string, workspaceId: string, key: string) =>
     refused(Effect.map(rowByKey({ caller, workspaceId, key }), Option.map(toRecorded)))
 
-  const insert = Effect.fnUntraced(function* (beginning: Beginning) {
-    const at = yield* Clock.currentTimeMillis
+  const begin = Effect.fn("Store.begin")(function* (beginning: Beginning) {
+    const known = beginning.key === undefined ? Option.none() : yield* rowByKey({ ...beginning, key: beginning.key })
+    const holder = Option.map(known, toRecorded)
+    if (Option.isSome(holder) && !keyIsFree(holder.value)) return { begun: false, operation: holder.value }
+    const operationId = yield* newId(yield* Clock.currentTimeMillis)
+    const { at } = yield* ledger.append(operationEvents.started, operationId, startedBody(beginning, server.self))
     const operation: Recorded = {
       ...beginning,
-      operationId: yield* newId(at),
+      operationId,
       state: "running",
       createdAt: at,
       finishedAt: undefined,
       processId: undefined,
       result: undefined,
       refusal: undefined,
+      reason: undefined,
       server: server.self,
     }
-    yield* append(operation.operationId, "OperationStarted", { ...startedBody(beginning), server: server.self }, at)
-    yield* sql`INSERT INTO operations (operation_id, operation_key, caller, workspace_id, kind, fingerprint, check_only, state, server, created_at)
-      VALUES (${operation.operationId}, ${beginning.key ?? null}, ${beginning.caller}, ${beginning.workspaceId}, ${beginning.kind},
-        ${beginning.fingerprint}, ${beginning.checkOnly ? 1 : 0}, 'running', ${server.self}, ${at})`
-    return operation
-  })
+    return { begun: true, operation }
+  }, ledger.transaction)
 
-  const begin = Effect.fn("Store.begin")(function* (beginning: Beginning) {
-    const known = beginning.key === undefined ? Option.none() : yield* rowByKey({ ...beginning, key: beginning.key })
-    const holder = Option.map(known, toRecorded)
-    if (Option.isSome(holder) && !keyIsFree(holder.value)) return { begun: false, operation: holder.value }
-    if (Option.isSome(holder)) yield* sql`UPDATE operations SET operation_key = NULL WHERE operation_id = ${holder.value.operationId}`
-    return { begun: true, operation: yield* insert(beginning) }
-  }, sql.withTransaction)
-
-  const write = Effect.fnUntraced(function* (operation: Recorded, ending: Ending) {
-    const at = yield* Clock.currentTimeMillis
-    yield* append(operation.operationId, eventOf(ending), endedBody(ending), at)
-    yield* sql`UPDATE operations SET state = ${ending.state},
-      finished_at = ${ending.state === "running" ? null : at},
-      process_id = coalesce(${ending.processId ?? null}, process_id),
-      result = ${ending.result === undefined ? null : toJson(ending.result)},
-      refusal = ${ending.refusal === undefined ? null : toJson(ending.refusal)}
-      WHERE operation_id = ${operation.operationId}`
+  const settle = Effect.fn("Store.settle")(function* (operation: Recorded, ending: Ending) {
+    yield* ledger.append(operationEvents[ending.state], operation.operationId, endedBody(ending))
   })
-  const settle = Effect.fn("Store.settle")(write, sql.withTransaction)
 
   const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
 
   const settleOrphan = Effect.fn("Store.settleOrphan")(function* (operation: Recorded, ending: Ending) {
     const now = yield* rowById(operation.operationId)
     if (Option.isSome(now) && isOrphan(toRecorded(now.value)))
-      yield* write(operation, { ...(operation.result === undefined ? {} : { result: operation.result }), ...ending })
-  }, sql.withTransaction)
+      yield* settle(operation, { ...(operation.result === undefined ? {} : { result: operation.result }), ...ending })
+  }, ledger.transaction)
 
   const status = Effect.fn("Store.status")(function* (operation: Recorded) {
-    const events = yield* eventRows(operation.operationId)
+    const events = yield* ledger.read({ after: 0, limit: SHOWN_EVENTS, subject: operation.operationId })
     return {
       operation_id: operation.operationId,
       ...(operation.key === undefined ? {} : { operation_key: operation.key }),
@@ -263,15 +203,15 @@ const make = Effect.gen(function* () {
       events: events.map(({ at, body, event }) => ({
         at: isoTime(at),
         event,
-        ...(body.reason === undefined ? {} : { detail: body.reason }),
+        ...(typeof body["reason"] === "string" ? { detail: body["reason"] } : {}),
       })),
     }
   })
 
   return Store.of({
-    begin: (beginning) => refused(begin(beginning)),
+    begin,
     settle: (operation, ending) =>
-      refused(settle(operation, ending)).pipe(
+      settle(operation, ending).pipe(
         Effect.mapError((failure) =>
           failure._tag === "STORE_UNAVAILABLE"
             ? new StoreUnavailable({ cause: failure.cause, operation_id: operation.operationId })
@@ -281,23 +221,24 @@ const make = Effect.gen(function* () {
     byId: (id) => refused(Effect.map(rowById(id), Option.map(toRecorded))),
     byKey,
     byProcess: (id) => refused(Effect.map(rowByProcess(id), Option.map(toRecorded))),
-    status: (operation) => refused(status(operation)),
+    status,
     orphans: refused(Effect.map(runningRows(undefined), (rows) => rows.map(toRecorded).filter(isOrphan))),
     isOrphan,
-    settleOrphan: (operation, ending) => refused(settleOrphan(operation, ending)),
+    settleOrphan,
   })
 })
 
-const startedBody = (beginning: Beginning): Schema.JsonObject => ({
+const startedBody = (beginning: Beginning, server: string): typeof Started.Type => ({
   kind: beginning.kind,
   workspace_id: beginning.workspaceId,
   caller: beginning.caller,
   fingerprint: beginning.fingerprint,
   check_only: beginning.checkOnly,
   ...(beginning.key === undefined ? {} : { operation_key: beginning.key }),
+  server,
 })
 
-const endedBody = (ending: Ending): Schema.JsonObject => ({
+const endedBody = (ending: Ending): typeof Ended.Type => ({
   ...(ending.result === undefined ? {} : { result: ending.result }),
   ...(ending.refusal === undefined ? {} : { refusal: ending.refusal }),
   ...(ending.processId === undefined ? {} : { process_id: ending.processId }),

@@ -1,7 +1,7 @@
 /** Several servers of the built program on one state folder, as hosts that start one a client have them. */
 import { createHash } from "node:crypto"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterEach, describe, expect, it } from "vitest"
 import { type Home, main, makeHome, refusalOf, type ToolResult } from "../support/Program.ts"
@@ -78,20 +78,27 @@ describe("servers that start at the same instant", () => {
     for (const _round of [1, 2, 3]) {
       const made = home({ "a.txt": "a\n" })
       expect(await startTogether(made, 8)).toEqual({ refusals: [], codes: Array(8).fill(0) })
-      expect(tablesOf(databaseOf(made))).toEqual(["1_ledger", "2_leases"])
+      const steps = tablesOf(databaseOf(made))
+      expect(steps.slice(0, 2)).toEqual(["1_ledger", "2_leases"])
+      expect(new Set(steps).size).toBe(steps.length)
     }
   })
 
   it("all work on the state folder of an older version, and bring it up to date once", async () => {
     const made = home({ "a.txt": "a\n" })
-    await startTogether(made, 1)
+    mkdirSync(dirname(databaseOf(made)), { recursive: true, mode: 0o700 })
     const database = new DatabaseSync(databaseOf(made))
-    database.exec("DROP TABLE leases; DELETE FROM effect_sql_migrations WHERE migration_id > 1")
-    const before = database.prepare("SELECT count(*) AS operations FROM operations").get()
+    database.exec(readFileSync(new URL("../fixtures/state/first-version.sql", import.meta.url), "utf8"))
     database.close()
     expect(await startTogether(made, 8)).toEqual({ refusals: [], codes: Array(8).fill(0) })
-    expect(tablesOf(databaseOf(made))).toEqual(["1_ledger", "2_leases"])
-    expect(before).toEqual({ operations: 1 })
+    const fresh = home({})
+    await startTogether(fresh, 1)
+    expect(tablesOf(databaseOf(made))).toEqual(tablesOf(databaseOf(fresh)))
+    // What it recorded is still known.
+    const server = start(made)
+    const known = factsOf(await server.call("operation_status", { operation_key: "first", ...app }))
+    expect(known).toMatchObject({ state: "done", kind: "write", result: { status: "applied" } })
+    expect(countOf(databaseOf(made), "operations")).toBe(3 + 8)
   })
 })
 
@@ -272,8 +279,8 @@ describe("four servers with 200 calls each in one workspace", () => {
   /** Entries of the ledger whose hash does not continue the entry before. */
   const brokenLinks = (database: DatabaseSync): ReadonlyArray<unknown> => {
     const entries = database.prepare("SELECT * FROM events ORDER BY seq").all()
-    return entries.filter(({ at, body, event, hash, operation_id }, index) => {
-      const text = [entries[index - 1]?.["hash"] ?? "", at, operation_id, event, body].join("\n")
+    return entries.filter(({ at, body, event, hash, subject }, index) => {
+      const text = [entries[index - 1]?.["hash"] ?? "", at, subject, event, body].join("\n")
       return createHash("sha256").update(text).digest("hex") !== hash
     })
   }

@@ -2,13 +2,11 @@ import { statSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Migrations from "../../src/layers/Migrations.ts"
-import * as NodeDigest from "../../src/layers/NodeDigest.ts"
-import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
 import { Store } from "../../src/services/Store.ts"
+import { layerIn } from "../support/Records.ts"
 import { temporaryFolder } from "../support/Tree.ts"
 
 const file = Effect.map(temporaryFolder, (folder) => join(folder, "records.sqlite"))
@@ -57,11 +55,7 @@ describe("the write-ahead log", () => {
         yield* store.settle(operation, { state: "done", result: { status: "applied", changes: [] } })
       }
     })
-  const stored = (filename: string) =>
-    Store.layer.pipe(
-      Layer.provideMerge(Migrations.layer),
-      Layer.provideMerge(Layer.mergeAll(Sqlite.layer(filename), NodeDigest.layer, NodeIdentity.layer)),
-    )
+  const stored = (filename: string) => layerIn(Sqlite.layer(filename))
   const logOf = (filename: string) => statSync(`${filename}-wal`).size / MEGABYTE
 
   it.live("stays small over 2,000 operations while another server's connection stays open and reads", () =>

@@ -1,9 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Migrations from "../../src/layers/Migrations.ts"
-import * as NodeDigest from "../../src/layers/NodeDigest.ts"
-import * as Sqlite from "../../src/layers/Sqlite.ts"
 import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { Outcome } from "../../src/schema/Journal.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
@@ -18,9 +15,9 @@ import { LeaseManager } from "../../src/services/LeaseManager.ts"
 import { type GatedTool, Operations } from "../../src/services/Operations.ts"
 import { Policy } from "../../src/services/Policy.ts"
 import { type Reply, Runner, type RunRequest } from "../../src/services/Runner.ts"
-import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { ShellParser } from "../../src/services/ShellParser.ts"
 import { Store } from "../../src/services/Store.ts"
+import { layerRecords } from "../support/Records.ts"
 
 const profile: Profile = {
   name: "guarded",
@@ -93,16 +90,8 @@ const gateOn = (runner: Runner["Service"]) =>
   Operations.layer.pipe(
     Layer.provideMerge(Layer.succeed(Runner, runner)),
     Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, layerCommands)),
-    Layer.provideMerge(Store.layer),
-    Layer.provideMerge(Migrations.layer),
-    Layer.provideMerge(
-      Layer.mergeAll(
-        Sqlite.layerMemory,
-        NodeDigest.layer,
-        Layer.succeed(ServerIdentity, { self: "this", isAlive: (identity) => identity !== "gone" }),
-        Layer.succeed(AppConfig, config),
-      ),
-    ),
+    Layer.provideMerge(layerRecords),
+    Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )
 
 const caller = (name = "local", workspaces?: ReadonlyArray<string>) =>

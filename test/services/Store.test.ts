@@ -1,21 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Migrations from "../../src/layers/Migrations.ts"
-import * as NodeDigest from "../../src/layers/NodeDigest.ts"
-import * as Sqlite from "../../src/layers/Sqlite.ts"
 import { WorkspaceBusy } from "../../src/schema/Lease.ts"
 import { fromRecord, toRecord } from "../../src/schema/Refusal.ts"
 import { PathEscape } from "../../src/schema/Workspace.ts"
-import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { type Beginning, Store } from "../../src/services/Store.ts"
-
-/** A server whose neighbours `gone…` have ended. */
-const identity = Layer.succeed(ServerIdentity, { self: "this", isAlive: (id) => !id.startsWith("gone") })
-const stored = Store.layer.pipe(
-  Layer.provideMerge(Migrations.layer),
-  Layer.provideMerge(Layer.mergeAll(Sqlite.layerMemory, NodeDigest.layer, identity)),
-)
+import { layerRecords } from "../support/Records.ts"
 
 const beginning = (over: Partial<Beginning> = {}): Beginning => ({
   key: undefined,
@@ -27,7 +17,7 @@ const beginning = (over: Partial<Beginning> = {}): Beginning => ({
   ...over,
 })
 
-layer(stored)("Store", (it) => {
+layer(layerRecords)("Store", (it) => {
   it.effect("records the beginning before anything else, and the end with its result", () =>
     Effect.gen(function* () {
       const store = yield* Store

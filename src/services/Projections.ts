@@ -1,0 +1,5 @@
+/** All projections. A new subject of the ledger is a file with its event kinds and its tables, and a line here. */
+import type { Projection } from "./EventKind.ts"
+import { operationProjection } from "./OperationEvents.ts"
+
+export const projections: ReadonlyArray<Projection> = [operationProjection]
