@@ -25,10 +25,15 @@ const typeOf = (property: Property): string => {
   if (property.anyOf) return property.anyOf.map(typeOf).join(" or ")
   if (property.type === "array") return `list of ${typeOf(property.items ?? {})}`
   if (property.type === "object" && property.properties) return `{ ${Object.keys(property.properties).join(", ")} }`
+  const { maximum, minimum } = property
   const bounds =
-    property.minimum !== undefined && property.maximum !== undefined && property.maximum < Number.MAX_SAFE_INTEGER
-      ? ` ${property.minimum}–${property.maximum}`
-      : ""
+    maximum === undefined
+      ? minimum === undefined
+        ? ""
+        : ` from ${minimum}`
+      : minimum === undefined
+        ? ` up to ${maximum}`
+        : ` ${minimum}–${maximum}`
   return `${property.type ?? "any"}${bounds}`
 }
 

@@ -14,6 +14,7 @@ import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
 import { Callers } from "./services/Callers.ts"
 import { Operator } from "./services/Operator.ts"
+import { Works } from "./services/Works.ts"
 
 export interface HttpRequest {
   readonly table: ToolTable
@@ -31,6 +32,7 @@ export const makeProgram = Effect.fnUntraced(function* (
 ) {
   const control = yield* onDemand(
     Effect.map(Layer.build(layerControl(workspaceTools, config)), (services) => ({
+      works: Context.get(services, Works),
       call: callOn(services),
       callers: Context.get(services, Callers),
       services,
@@ -53,7 +55,13 @@ export const makeProgram = Effect.fnUntraced(function* (
     return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
   })
 
-  return { call: makeCall({ rows, run: (call, signal) => settled(fork(call), signal), log }), serveHttp }
+  const coordination = (workId: string) =>
+    Effect.orElseSucceed(
+      Effect.flatMap(control, ({ works }) => works.coordination(workId)),
+      () => undefined,
+    )
+
+  return { call: makeCall({ rows, run: (effect, signal) => settled(fork(effect), signal), coordination, log }), serveHttp }
 })
 
 /** A fiber's end as a promise; the signal interrupts it. */

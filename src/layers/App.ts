@@ -15,6 +15,7 @@ import { Operations } from "../services/Operations.ts"
 import { Operator } from "../services/Operator.ts"
 import { Policy } from "../services/Policy.ts"
 import { Store } from "../services/Store.ts"
+import { Works } from "../services/Works.ts"
 import * as Bubblewrap from "./Bubblewrap.ts"
 import * as CredentialFile from "./CredentialFile.ts"
 import * as Migrations from "./Migrations.ts"
@@ -30,7 +31,7 @@ const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Ser
 
 /** The records, in the database file of the state folder. */
 const layerRecords = (database: string) =>
-  Layer.mergeAll(Store.layer, Callers.layer).pipe(
+  Layer.mergeAll(Store.layer, Callers.layer, Works.layer).pipe(
     Layer.provideMerge(Ledger.layer),
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer)),

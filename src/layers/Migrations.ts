@@ -99,11 +99,56 @@ const subjects = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** Works, what people want of them, and who was given it under which key. */
+const works = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`CREATE TABLE works (
+        number INTEGER PRIMARY KEY,
+        work_id TEXT NOT NULL UNIQUE,
+        workspace_id TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        title TEXT,
+        operation_key TEXT,
+        state TEXT NOT NULL,
+        opened_at INTEGER NOT NULL,
+        closed_at INTEGER
+      ) STRICT`,
+      sql`CREATE UNIQUE INDEX works_by_key ON works (caller, workspace_id, operation_key) WHERE operation_key IS NOT NULL`,
+      sql`CREATE TABLE instructions (
+        instruction_id TEXT PRIMARY KEY,
+        work_id TEXT NOT NULL,
+        state TEXT NOT NULL,
+        text TEXT NOT NULL,
+        position INTEGER,
+        drafted_at INTEGER NOT NULL,
+        queued_at INTEGER,
+        claimed_by TEXT,
+        claimed_until INTEGER,
+        server TEXT,
+        deliveries INTEGER NOT NULL,
+        ended_at INTEGER,
+        note TEXT
+      ) STRICT`,
+      sql`CREATE INDEX instructions_by_place ON instructions (work_id, state, position)`,
+      sql`CREATE TABLE claims (
+        work_id TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        operation_key TEXT NOT NULL,
+        instruction_id TEXT NOT NULL,
+        PRIMARY KEY (work_id, caller, operation_key)
+      ) STRICT`,
+    ],
+    { discard: true },
+  ),
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
   "0003_operator": operator,
   "0004_subjects": subjects,
+  "0005_works": works,
 }
 
 /** Brings the database to the newest shape; does nothing when it is there already. */

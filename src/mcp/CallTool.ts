@@ -7,7 +7,9 @@ import { Cause, Effect, Exit, Option } from "effect"
 import { Cancelled, Internal } from "../schema/Operation.ts"
 import { LimitExceeded } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
+import type { Coordination } from "../schema/Work.ts"
 import { Caller } from "../services/Caller.ts"
+import { isCoordinated, withCoordination } from "./Coordinated.ts"
 import { answered, refused, resultLimit, wireBytes } from "./Results.ts"
 import { RpcCode, RpcError } from "./Rpc.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
@@ -15,26 +17,33 @@ import type { CallContext, Client, ToolTable } from "./ToolTable.ts"
 
 export interface CallOptions {
   readonly rows: ReadonlyArray<ToolRow>
-  /** Runs a call in the program's runtime; the signal interrupts it. */
-  readonly run: (call: Effect.Effect<Answer, Refusal>, signal: AbortSignal) => Promise<Exit.Exit<Answer, Refusal>>
+  /** Runs an effect in the program's runtime; the signal interrupts it. */
+  readonly run: <A, E>(effect: Effect.Effect<A, E>, signal: AbortSignal) => Promise<Exit.Exit<A, E>>
+  /** What waits for the loop that carries this work; undefined where that cannot be told. */
+  readonly coordination: (workId: string) => Effect.Effect<Coordination | undefined, never, Caller>
   /** Takes one line for the operator's log. */
   readonly log: (line: string) => void
 }
 
 /** The call of a `ToolTable` over these rows. */
-export const makeCall = ({ log, rows, run }: CallOptions): ToolTable["call"] => {
+export const makeCall = ({ coordination, log, rows, run }: CallOptions): ToolTable["call"] => {
   const byName = new Map(rows.map((row) => [row.name, row]))
   const settle = outcomes(log)
   return async (params, context) => {
     const { name, arguments: args = {}, _meta } = callParams(params)
     const row = byName.get(name)
     if (row === undefined) throw new RpcError(RpcCode.invalidParams, `Unknown tool: ${name}`)
+    const caller = callerOf(context, _meta?.progressToken)
     const effect = Effect.provideService(
       Effect.suspend(() => row.call(args)),
       Caller,
-      callerOf(context, _meta?.progressToken),
+      caller,
     )
-    return settle(row, await run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
+    const result = settle(row, await run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
+    if (typeof args["work_id"] !== "string" || isCoordinated(result)) return result
+    // After the call, since people may have spoken while it ran.
+    const counts = await run(Effect.provideService(coordination(args["work_id"]), Caller, caller), context.signal)
+    return Exit.isSuccess(counts) && counts.value !== undefined ? withCoordination(result, counts.value) : result
   }
 }
 

@@ -9,7 +9,7 @@ import type { Caller } from "../services/Caller.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
 
 /** A set of the configuration's `tools`. */
-export type ToolSet = "files" | "patch" | "process"
+export type ToolSet = "files" | "patch" | "process" | "works"
 
 export interface ListedTool extends Omit<ToolRow, "call"> {
   /** A tool that belongs to no set is always offered. */
@@ -23,6 +23,7 @@ export const offered = (list: ReadonlyArray<ListedTool>, { tools, workspaces }: 
     files: true,
     patch: profiles.some(({ files }) => files.some(({ access }) => access === "write")),
     process: profiles.some(({ exec }) => exec === "on"),
+    works: true,
   }
   const picked = new Set<string>(tools)
   return list.filter(({ name, set }) => set === undefined || (usable[set] && (picked.has("all") || picked.has(set) || picked.has(name))))

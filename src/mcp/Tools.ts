@@ -10,6 +10,7 @@ import type { LeaseManager } from "../services/LeaseManager.ts"
 import type { Operations } from "../services/Operations.ts"
 import type { Sandbox } from "../services/Sandbox.ts"
 import type { Store } from "../services/Store.ts"
+import type { Works } from "../services/Works.ts"
 import { isObject } from "./Rpc.ts"
 import type { ToolEntry } from "./ToolEntry.ts"
 import type { CallTool, ListedTool } from "./ToolList.ts"
@@ -17,10 +18,11 @@ import { find, read, search } from "./tools/files.ts"
 import { operationStatus } from "./tools/operation.ts"
 import { applyPatch, edit, write } from "./tools/patch.ts"
 import { execCommand, listProcesses, readProcess, terminateProcess, writeStdin } from "./tools/process.ts"
+import { steerClaimNext, steerComplete, steerStatus, workFinish, workOpen } from "./tools/work.ts"
 import { workspaceInfo } from "./tools/workspace.ts"
 
 /** What the tools need of the control side. */
-export type ControlServices = Operations | Store | AppConfig | LeaseManager | Sandbox
+export type ControlServices = Operations | Store | AppConfig | LeaseManager | Sandbox | Works
 
 export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   workspaceInfo,
@@ -36,6 +38,11 @@ export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   listProcesses,
   terminateProcess,
   operationStatus,
+  workOpen,
+  steerStatus,
+  steerClaimNext,
+  steerComplete,
+  workFinish,
 ]
 
 /** The handlers for the workspace side. */
@@ -57,7 +64,7 @@ const listed = ({ set, tool, waits }: ToolEntry<ControlServices>): ListedTool =>
     ...(set === undefined ? {} : { set }),
     title: Option.getOrElse(Context.getOption(annotations, Tool.Title), () => tool.name),
     description: Tool.getDescription(tool) ?? "",
-    input: printed(tool.parametersSchema as Schema.Top, forArguments),
+    input: { ...printed(tool.parametersSchema as Schema.Top, forArguments), additionalProperties: false },
     output: printed(tool.successSchema as Schema.Top, forResults),
     hints: {
       readOnlyHint: Context.get(tool.annotations, Tool.Readonly),
@@ -81,7 +88,11 @@ const printed = (schema: Schema.Top, keep: ReadonlySet<string>): Schema.JsonObje
   return reduced(whole as Schema.JsonObject, keep)
 }
 
-/** A JSON Schema with these keywords only; names of properties are no keywords. */
+/** A bound that nobody would think of passing, or that what is inside takes no unknown fields: said at the top for all of it. */
+const isPlain = (key: string, value: Schema.Json): boolean =>
+  value === false || (key === "minimum" && (value === 0 || value === 1)) || (key === "maximum" && Number(value) >= 1_000_000)
+
+/** A JSON Schema with these keywords only, without bounds that say nothing; names of properties are no keywords. */
 const reduced = (schema: Schema.JsonObject, keep: ReadonlySet<string>): Schema.JsonObject => {
   const inside = (value: Schema.Json): Schema.Json =>
     Array.isArray(value) ? value.map(inside) : isObject(value) ? reduced(value as Schema.JsonObject, keep) : value
@@ -89,7 +100,7 @@ const reduced = (schema: Schema.JsonObject, keep: ReadonlySet<string>): Schema.J
     Object.fromEntries(Object.entries(named as Schema.JsonObject).map(([name, value]) => [name, inside(value)]))
   return Object.fromEntries(
     Object.entries(schema)
-      .filter(([key]) => keep.has(key))
+      .filter(([key, value]) => keep.has(key) && !isPlain(key, value))
       .map(([key, value]) => [key, key === "properties" || key === "$defs" ? byName(value) : inside(value)]),
   )
 }

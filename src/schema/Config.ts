@@ -121,6 +121,7 @@ export const ToolChoice = Schema.Literals([
   "files",
   "patch",
   "process",
+  "works",
   "workspace_info",
   "read",
   "find",
@@ -134,6 +135,11 @@ export const ToolChoice = Schema.Literals([
   "list_processes",
   "terminate_process",
   "operation_status",
+  "work_open",
+  "steer_status",
+  "steer_claim_next",
+  "steer_complete",
+  "work_finish",
 ])
 export type ToolChoice = typeof ToolChoice.Type
 

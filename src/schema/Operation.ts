@@ -6,7 +6,7 @@ export const OperationId = Schema.String.check(Schema.isPattern(/^op_[0-9a-z]+$/
 export type OperationId = typeof OperationId.Type
 
 export const OperationKey = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,128}$/u)).annotate({
-  description: "Your name for this call, 1 to 128 printable characters; repeating the call with it runs nothing twice",
+  description: "Your name for this call: repeated with it, it runs only once",
 })
 export type OperationKey = typeof OperationKey.Type
 

@@ -68,11 +68,11 @@ export const Verify = Schema.Struct({
   script: Schema.optionalKey(Script),
   timeout_ms: Schema.optionalKey(
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 86_400_000 })).annotate({
-      description: "The command has failed after this time; default is the profile's limit",
+      description: "Default is the profile's limit",
     }),
   ),
 }).annotate({
-  description: "Runs in the workspace root once the files are written. If it fails, times out or cannot start, all of it is rolled back",
+  description: "Runs once the files are written; if it fails, all of it is rolled back",
 })
 export type Verify = typeof Verify.Type
 
@@ -104,7 +104,7 @@ export const ExpectedVersions = Schema.Record(Schema.String, Version).annotate({
   description: "Path to the version it must have now; absent for a path that must not exist",
 })
 
-const CheckOnly = Schema.Boolean.annotate({ description: "Only report what would change, as a unified diff; nothing is written" })
+const CheckOnly = Schema.Boolean.annotate({ description: "Only show the change as a diff; nothing is written" })
 const FilePath = Schema.String.annotate({ description: "Relative to the workspace root" })
 const ExpectedVersion = Version.annotate({ description: "Version the file must have now; absent where it must not exist" })
 

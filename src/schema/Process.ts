@@ -5,7 +5,7 @@ const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
 export const ProcessId = Schema.String.check(Schema.isPattern(/^proc_[0-9a-z]+$/u))
   .pipe(Schema.brand("ProcessId"))
-  .annotate({ description: "A process that exec_command started" })
+  .annotate({ description: "From exec_command" })
 export type ProcessId = typeof ProcessId.Type
 
 export const ProcessState = Schema.Literals(["running", "exited", "signalled", "timed_out", "terminated", "lost"])
@@ -87,14 +87,13 @@ const LONGEST_INPUT = 1_000_000
 /** Bytes of output a result carries when the caller does not say. */
 export const defaultOutputBytes = 30_000
 
-const cursor = Schema.String.check(Schema.isMaxLength(20)).annotate({ description: "Where to read from: a cursor of an earlier result" })
+const cursor = Schema.String.check(Schema.isMaxLength(20)).annotate({ description: "From an earlier result" })
 const outputBytes = Schema.Int.check(Schema.isBetween({ minimum: 16, maximum: 200_000 }))
-  .annotate({ description: "Output to return at most, in bytes; default 30000" })
+  .annotate({ description: "Output at most; default 30000" })
   .pipe(otherwise(defaultOutputBytes))
 
 const cleanFlag = Schema.Boolean.annotate({
-  description:
-    "Show lines as they stand after carriage returns, without control codes; raw output stays readable. Default false, true for a tty",
+  description: "Lines as they stand after carriage returns, without control codes; default only for a tty",
 })
 
 const side = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))
@@ -117,16 +116,15 @@ export const ExecArguments = Schema.Struct({
       description: "Variables to set; the profile lists the allowed names",
     }),
   ),
-  stdin: text(
-    "closed (default): the program reads end of file; open: feed it with write_stdin; any other text is its whole input",
-    LONGEST_INPUT,
-  ).pipe(otherwise("closed")),
+  stdin: text("closed (default); open: feed it with write_stdin; any other text is its whole input", LONGEST_INPUT).pipe(
+    otherwise("closed"),
+  ),
   access: Access.annotate({
-    description: "exclusive (default): alone in the workspace; shared: beside others, for servers and watchers; read_only: changes no file",
+    description: "exclusive (default): alone; shared: beside others, for servers and watchers; read_only: changes no file",
   }).pipe(otherwise<Access>("exclusive")),
   timeout_ms: Schema.optionalKey(milliseconds("End the process after this time; default is the profile's limit", 1, LONGEST_TIMEOUT)),
   idle_timeout_ms: Schema.optionalKey(milliseconds("End the process after this time without output", 1, LONGEST_TIMEOUT)),
-  yield_ms: milliseconds("How long this call waits for the end; the process goes on after it. Default 10000", 0, LONGEST_WAIT).pipe(
+  yield_ms: milliseconds("How long to wait for the end; the process goes on after it. Default 10000", 0, LONGEST_WAIT).pipe(
     otherwise(10_000),
   ),
   max_output_bytes: outputBytes,
@@ -150,7 +148,7 @@ export const WriteStdinArguments = Schema.Struct({
   close: Schema.optionalKey(
     Schema.Boolean.annotate({ description: "Close stdin after data (in a terminal: Ctrl-D); the program reads end of file" }),
   ),
-  signal: Schema.optionalKey(Signal.annotate({ description: "Signal for the process and its group, sent after data; SIGINT interrupts" })),
+  signal: Schema.optionalKey(Signal.annotate({ description: "To the process and its group, after data" })),
   resize: Schema.optionalKey(TerminalSize.annotate({ description: "New size of its terminal, set before data" })),
   yield_ms: milliseconds("How long to wait for output; returns when some arrives. Default 1000", 0, LONGEST_WAIT).pipe(otherwise(1000)),
   cursor: Schema.optionalKey(cursor.annotate({ description: "Return output from this cursor on; default is what comes after the write" })),

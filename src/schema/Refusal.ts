@@ -26,6 +26,7 @@ import {
 } from "./Patch.ts"
 import { LimitExceeded, PolicyDenied, SandboxUnavailable } from "./Policy.ts"
 import { CommandNotFound, CwdInvalid, ProcessExited, ProcessNotFound, SpawnFailed, StdinClosed, TerminalUnavailable } from "./Process.ts"
+import { InstructionConflict, InstructionNotFound, WorkClosed, WorkNotFound } from "./Work.ts"
 import { PathRefusal, Unauthorized, WorkspaceNotFound } from "./Workspace.ts"
 
 export const Refusal = Schema.Union([
@@ -57,6 +58,10 @@ export const Refusal = Schema.Union([
   OperationNotFound,
   OperationKeyConflict,
   CheckOnlyConflict,
+  WorkNotFound,
+  WorkClosed,
+  InstructionNotFound,
+  InstructionConflict,
   StoreUnavailable,
   RunnerUnavailable,
   StorageFull,

@@ -3,7 +3,7 @@ import { Schema } from "effect"
 
 export const WorkspaceId = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9._-]{1,64}$/u))
   .pipe(Schema.brand("WorkspaceId"))
-  .annotate({ description: "A workspace that workspace_info lists" })
+  .annotate({ description: "From workspace_info" })
 export type WorkspaceId = typeof WorkspaceId.Type
 
 /** Normal form of a path inside a workspace: `/`-separated, no empty, `.` or `..` component; the empty string is the root. */

@@ -21,6 +21,7 @@ import { LeaseManager } from "./LeaseManager.ts"
 import { Policy, refusalOf } from "./Policy.ts"
 import { type CutOperation, type Reply, Runner } from "./Runner.ts"
 import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
+import { Works } from "./Works.ts"
 
 /** What the gate has to know about a tool. */
 export interface GatedTool<in Input = never> {
@@ -40,6 +41,8 @@ interface Recording {
   readonly operation_key?: string
   readonly check_only?: boolean
   readonly lease_wait_ms?: number
+  /** The work the call belongs to; it must be one the caller may use, and says nothing about what is done. */
+  readonly work_id?: string
 }
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
@@ -73,6 +76,7 @@ const make = Effect.gen(function* () {
   const runner = yield* Runner
   const digest = yield* Digest
   const endings = yield* Endings
+  const works = yield* Works
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
 
@@ -256,6 +260,8 @@ const make = Effect.gen(function* () {
     const caller = yield* Caller
     const workspaceId = yield* workspaceOf(tool.names(input))
     const settings = yield* authorize(workspaceId)
+    const { work_id } = input as Recording
+    if (work_id !== undefined) yield* works.coordination(work_id)
     const touches = yield* understood(settings, yield* Effect.fromResult(tool.touches(input, settings)))
     yield* decide(settings, touches)
     if (!tool.records) return yield* runner.execute({ tool: tool.name, workspaceId: settings.id, input })
@@ -346,7 +352,7 @@ const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
 /** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
 const fingerprintText = (input: Schema.JsonObject): string => {
-  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, ...own } = input
+  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, work_id: _work, ...own } = input
   return toText(sorted(own))
 }
 

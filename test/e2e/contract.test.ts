@@ -122,6 +122,29 @@ const session: ReadonlyArray<Step> = [
   ["stop", "terminate_process", (seen) => ({ process_id: field(seen["start"], "process_id") })],
   ["write to an ended process", "write_stdin", (seen) => ({ process_id: field(seen["start"], "process_id"), data: "x" }), "PROCESS_EXITED"],
   ["read after the end", "read_process", (seen) => ({ process_id: field(seen["run"], "process_id") })],
+  ["open a work", "work_open", () => ({ ...app, title: "the session", operation_key: "work-1" })],
+  ["open it again", "work_open", () => ({ ...app, title: "the session", operation_key: "work-1" })],
+  ["nothing to claim", "steer_claim_next", (seen) => ({ work_id: field(seen["open a work"], "work_id") })],
+  [
+    "write in the work",
+    "write",
+    (seen) => ({ ...app, path: "new/in-work.txt", content: "x\n", work_id: field(seen["open a work"], "work_id") }),
+  ],
+  [
+    "refused in the work",
+    "exec_command",
+    (seen) => ({ ...app, command: ["no-such-program"], work_id: field(seen["open a work"], "work_id") }),
+    "COMMAND_NOT_FOUND",
+  ],
+  ["unknown work", "write", () => ({ ...app, path: "new/no.txt", content: "x\n", work_id: "work_none" }), "WORK_NOT_FOUND"],
+  ["status of the work", "steer_status", (seen) => ({ work_id: field(seen["open a work"], "work_id") })],
+  [
+    "no such instruction",
+    "steer_complete",
+    (seen) => ({ work_id: field(seen["open a work"], "work_id"), instruction_id: "ins_none", status: "done" }),
+    "INSTRUCTION_NOT_FOUND",
+  ],
+  ["close the work", "work_finish", (seen) => ({ work_id: field(seen["open a work"], "work_id") })],
   ["unknown process", "read_process", () => ({ process_id: "proc_none" }), "PROCESS_NOT_FOUND"],
 ]
 
@@ -133,7 +156,7 @@ const ways: ReadonlyArray<{ readonly transport: Transport; readonly peer: Peer }
 const masked = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value)
-      .replace(/\b(op|proc)_[0-9a-z]+/g, "$1_*")
+      .replace(/\b(op|proc|work)_[0-9a-z]+/g, "$1_*")
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>")
       .replace(/(\\?"(?:duration_ms|fence|waited_ms)\\?":|duration_ms: |waited )\d+/g, "$10")
       .replace(/caller of \w+|of (local|owner)/g, "of <caller>")
@@ -170,6 +193,15 @@ describe.each(ways)("a session over $transport with $peer", ({ peer, transport }
         expect([label, seen[label]?.isError ?? false]).toEqual([label, code !== undefined])
       }
       const structured = (label: string) => seen[label]?.structuredContent ?? {}
+      const { work_id } = structured("open a work")
+      expect(structured("open it again")["work_id"]).toBe(work_id)
+      const coordination = { work_id, state: "open", queued: 0, claimed: 0 }
+      for (const label of ["open a work", "nothing to claim", "write in the work", "status of the work"])
+        expect([label, structured(label)["coordination"]]).toEqual([label, coordination])
+      expect(textOf(seen["write in the work"] as ToolResult)).toContain(`"work_id":"${work_id}"`)
+      expect(structured("write")).not.toHaveProperty("coordination")
+      expect(seen["refused in the work"]?._meta?.["codespace/coordination"]).toEqual(coordination)
+      expect(structured("close the work")).toEqual({ closed: true, coordination: { ...coordination, state: "closed" } })
       expect(structured("read")["version"]).toMatch(/^[0-9a-f]{16}$/)
       expect(structured("read binary")).toMatchObject({ binary: true, size: 3 })
       expect(structured("find")["paths"]).toEqual(["src/math.js"])

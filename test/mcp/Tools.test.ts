@@ -41,6 +41,7 @@ describe("the tool table", () => {
       [
         ...["workspace_info", "read", "find", "search", "apply_patch", "edit", "write", "exec_command", "write_stdin"],
         ...["read_process", "list_processes", "terminate_process", "operation_status"],
+        ...["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"],
       ].sort(),
     )
   })
@@ -91,7 +92,10 @@ describe("the tool table", () => {
 
   it("says truthfully what changes something", () => {
     const changing = rows.filter(({ hints }) => !hints.readOnlyHint).map(({ name }) => name)
-    expect(changing.sort()).toEqual(["apply_patch", "edit", "exec_command", "terminate_process", "write", "write_stdin"])
+    expect(changing.sort()).toEqual([
+      ...["apply_patch", "edit", "exec_command", "steer_claim_next", "steer_complete", "terminate_process", "work_finish", "work_open"],
+      ...["write", "write_stdin"],
+    ])
     for (const { hints } of rows) if (hints.readOnlyHint) expect(hints.destructiveHint).toBe(false)
   })
 
@@ -107,7 +111,9 @@ describe("the tool table", () => {
   })
 
   it("offers no tool that no workspace could use, and what the configuration picks", () => {
-    expect(namesOf(configOf(["read-only"]))).toEqual(["workspace_info", "read", "find", "search", "operation_status"])
+    const works = ["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"]
+    expect(namesOf(configOf(["read-only"]))).toEqual(["workspace_info", "read", "find", "search", "operation_status", ...works])
+    expect(namesOf(configOf(["read-only"], ["works"]))).toEqual(["workspace_info", "operation_status", ...works])
     expect(namesOf(configOf(["read-only", "workspace-write"]))).toHaveLength(entries.length)
     expect(namesOf(configOf(["workspace-write"], ["patch", "read"]))).toEqual([
       ...["workspace_info", "read", "apply_patch", "edit", "write", "operation_status"],

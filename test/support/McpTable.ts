@@ -4,7 +4,6 @@ import { type CallOptions, makeCall } from "../../src/mcp/CallTool.ts"
 import type { Answer, ToolRow } from "../../src/mcp/ToolRow.ts"
 import { type ToolTable, tableOf } from "../../src/mcp/ToolTable.ts"
 import { PolicyDenied } from "../../src/schema/Policy.ts"
-import type { Refusal } from "../../src/schema/Refusal.ts"
 import { PathNotFound } from "../../src/schema/Workspace.ts"
 import { Caller } from "../../src/services/Caller.ts"
 
@@ -78,8 +77,8 @@ export const makeTable = ({
   instructions,
   version,
   ...options
-}: CallOptions & { readonly instructions: string; readonly version: string }): ToolTable =>
-  tableOf({ list: options.rows, call: makeCall(options), instructions, version })
+}: Omit<CallOptions, "coordination"> & { readonly instructions: string; readonly version: string }): ToolTable =>
+  tableOf({ list: options.rows, call: makeCall({ ...options, coordination: () => Effect.succeed(undefined) }), instructions, version })
 
 export const makeTestTable = (more: { readonly event?: (what: string) => void; readonly rows?: ReadonlyArray<ToolRow> } = {}): Table => {
   const events: Array<string> = []
@@ -88,7 +87,7 @@ export const makeTestTable = (more: { readonly event?: (what: string) => void; r
     events.push(what)
     more.event?.(what)
   }
-  const run = (call: Effect.Effect<Answer, Refusal>, signal: AbortSignal) => Effect.runPromiseExit(call, { signal })
+  const run = <A, E>(effect: Effect.Effect<A, E>, signal: AbortSignal) => Effect.runPromiseExit(effect, { signal })
   const table = makeTable({
     rows: more.rows ?? rows(event),
     run,

@@ -4,6 +4,7 @@ import type { LeaseRequest } from "../../schema/Lease.ts"
 import { ApplyPatchArguments, EditArguments, PatchResult, type Verify, WriteArguments } from "../../schema/Patch.ts"
 import type { Touches } from "../../schema/Policy.ts"
 import type { Refusal } from "../../schema/Refusal.ts"
+import type { Coordination } from "../../schema/Work.ts"
 import { ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { touchedPaths } from "../../services/PatchEngine.ts"
@@ -12,6 +13,7 @@ import { PatchTransaction } from "../../services/PatchTransaction.ts"
 import { makeVerification } from "../../services/PatchVerification.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
 import { confine, Workspace } from "../../services/Workspace.ts"
+import { Coordinated } from "../Coordinated.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
@@ -46,13 +48,13 @@ const leaseOf = (input: Modes, touches: Touches, { hooks }: WorkspaceSettings): 
   return { kind: "path", paths: isHooked ? [ConfinedPath.make("")] : (touches.write ?? []) }
 }
 
-const textOf = (result: PatchResult): string => {
+const textOf = (result: PatchResult & { readonly coordination?: Coordination }): string => {
   const lines = result.changes.map(
     (change) =>
       `${change.kind} ${change.from === undefined ? "" : `${change.from} -> `}${change.path}: ${change.before} -> ${change.after}, +${change.added} -${change.removed}`,
   )
   const diff = result.diff === undefined ? "" : `\n\n${result.diff}`
-  return `${factsOf(result, ["operation_id", "status", "notes"])}\n${lines.join("\n")}${verifyText(result)}${diff}`
+  return `${factsOf(result, ["operation_id", "status", "notes", "coordination"])}\n${lines.join("\n")}${verifyText(result)}${diff}`
 }
 
 const verifyText = ({ verify }: PatchResult): string =>
@@ -94,7 +96,7 @@ const expectedOf = (input: { readonly path: string; readonly expected_version?: 
 /** What the three have in common. */
 const change = {
   set: "patch",
-  success: PatchResult,
+  success: Schema.Struct({ ...PatchResult.fields, ...Coordinated }),
   hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
   waits: true,
   text: textOf,

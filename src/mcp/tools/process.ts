@@ -15,12 +15,14 @@ import {
   WriteStdinArguments,
 } from "../../schema/Process.ts"
 import type { Refusal } from "../../schema/Refusal.ts"
+import type { Coordination } from "../../schema/Work.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { fileAccess } from "../../services/Policy.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
 import { type Holding, holdingText } from "../../services/Sandbox.ts"
 import { Workspace } from "../../services/Workspace.ts"
+import { Coordinated } from "../Coordinated.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
@@ -31,7 +33,7 @@ const CANCEL_GRACE = 1000
 /** Said with every result until a sandbox confines files and network too. */
 const NOT_CONFINED = "files and network not confined: the command had the rights of the server's user"
 
-const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): string => {
+const textOf = (facts: ProcessFacts & { readonly operation_id?: string; readonly coordination?: Coordination }): string => {
   const shown = factsOf(facts, [
     "operation_id",
     "process_id",
@@ -47,6 +49,7 @@ const textOf = (facts: ProcessFacts & { readonly operation_id?: string }): strin
     "dropped_bytes",
     "eof",
     "notes",
+    "coordination",
   ])
   if (facts.stderr === undefined) return `${shown}\n\n${facts.output}`
   const { output: errors, ...stderr } = facts.stderr
@@ -61,7 +64,7 @@ export const execCommand = workspaceTool({
     "Run a program (command) or a shell script (script) in the workspace. Returns when it ends or yield_ms has passed: then state is running, go on with read_process, write_stdin, terminate_process. " +
     "Ends with all it started. Use access shared for servers and watchers. Long output comes as head and tail with a cursor to the rest.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...ExecArguments.fields, ...Recording }),
-  success: ExecResult,
+  success: Schema.Struct({ ...ExecResult.fields, ...Coordinated }),
   hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
   waits: true,
   text: textOf,
