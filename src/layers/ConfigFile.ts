@@ -206,14 +206,20 @@ const exposures = (
   workspaces: ReadonlyArray<Found>,
   own: ReadonlyArray<{ readonly holds: string; readonly path: string }>,
 ): ReadonlyArray<ConfigProblem> =>
-  workspaces.flatMap(({ at, realRoot }) =>
-    own
+  workspaces.flatMap(({ at, realRoot }) => [
+    ...own
       .filter(({ path }) => contains(realRoot, path))
       .map(({ holds, path }) => ({
         at,
         problem: `the server's ${holds} folder ${path} lies in it, so a call could change the server; choose another root, or move that folder`,
       })),
-  )
+    ...own
+      .filter(({ holds, path }) => holds === "state" && path !== realRoot && contains(path, realRoot))
+      .map(({ path }) => ({
+        at,
+        problem: `it lies in the server's state folder ${path}, so a call could change the server; choose another root`,
+      })),
+  ])
 
 const noWorkspace = (standardFile: string): ConfigProblem => ({
   at: "workspaces",

@@ -50,7 +50,12 @@ export const searchFiles = Effect.fnUntraced(function* (
   if (start === undefined) return makeResult(args, found.take(), filesMatched, { leftOut: {}, unreadable: [], complete: true })
 
   const includeIgnored = args.include_ignored ?? false
-  const wanted = filterOf(workspace, start, includeIgnored ? [] : yield* ignoresAbove(workspace.root, start.path))
+  const wanted = filterOf(
+    workspace,
+    start,
+    includeIgnored ? [] : yield* ignoresAbove(workspace.root, start.path),
+    yield* workspace.deniedNames,
+  )
   const onFile = (file: FoundFile): void => {
     if (!wanted(file.path)) return
     filesMatched++
@@ -107,7 +112,12 @@ const placeOf = Effect.fnUntraced(function* (cursor: string) {
 })
 
 /** Which of the files an engine found are meant. It knows neither globs nor profiles, and no rules above its start. */
-const filterOf = (workspace: Workspace["Service"], { path: start, isFolder, glob }: GlobStart, above: ReadonlyArray<IgnoreFile>) => {
+const filterOf = (
+  workspace: Workspace["Service"],
+  { path: start, isFolder, glob }: GlobStart,
+  above: ReadonlyArray<IgnoreFile>,
+  denied: ReadonlySet<string>,
+) => {
   const base = start === "" ? "" : `${start}/`
   const hiddenFromAbove = (path: string): boolean => {
     if (above.length === 0) return false
@@ -118,6 +128,7 @@ const filterOf = (workspace: Workspace["Service"], { path: start, isFolder, glob
     return isIgnored(above, path, nameOf(path), false)
   }
   return (path: ConfinedPath): boolean => {
+    if (denied.has(path)) return false
     if (!isFolder) return true
     const name = nameOf(path)
     return glob.matches(path.slice(base.length, path.length - name.length), name) && workspace.canRead(path) && !hiddenFromAbove(path)

@@ -6,7 +6,7 @@
  */
 import { Context, Effect, Layer, Result, type Scope } from "effect"
 import type { HookSettings, PatchSettings } from "../schema/Config.ts"
-import type { PolicyDenied, Profile } from "../schema/Policy.ts"
+import { PolicyDenied, type Profile } from "../schema/Policy.ts"
 import {
   ConfinedPath,
   NotAFile,
@@ -19,7 +19,9 @@ import {
   type WorkspaceId,
 } from "../schema/Workspace.ts"
 import { Disk, type DiskFault, type Entry, type OpenFile, type Root, refusalOf } from "./Disk.ts"
+import { guardedByGitFolder } from "./GitFolder.ts"
 import { lookAlikes } from "./LookAlikes.ts"
+import { type DeniedLinks, deniedElsewhere, deniedLinks, deniesNothing, otherNames } from "./OtherNames.ts"
 import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
 import { isPrivate } from "./PrivateFolder.ts"
 
@@ -56,6 +58,8 @@ export class Workspace extends Context.Service<
     readonly resolveFolder: (written: string) => Effect.Effect<ConfinedPath, ResolveRefusal>
     /** Whether the profile shows this path at all. */
     readonly canRead: (path: ConfinedPath) => boolean
+    /** Paths that the profile shows, of files that it denies under another name; looked for anew, though not more often than every other second. */
+    readonly deniedNames: Effect.Effect<ReadonlySet<string>>
   }
 >()("codespace/services/Workspace") {
   /** Opens the root until the layer closes. */
@@ -64,7 +68,13 @@ export class Workspace extends Context.Service<
       Workspace,
       Effect.gen(function* () {
         const disk = yield* Disk
-        return makeWorkspace(settings, yield* disk.open(settings.root))
+        const root = yield* disk.open(settings.root)
+        const links = yield* Effect.cachedWithTTL(deniedLinks(root, settings.profile), LINKS_KEPT)
+        const names = yield* Effect.cachedWithTTL(
+          Effect.flatMap(links, (denied) => otherNames(root, settings.profile, denied)),
+          LINKS_KEPT,
+        )
+        return makeWorkspace(settings, root, links, names)
       }),
     )
 }
@@ -97,12 +107,22 @@ const belowRoot = (roots: ReadonlyArray<string>, path: string): string | undefin
   return undefined
 }
 
+/** How long is known which denied files have other names. */
+const LINKS_KEPT = "2 seconds"
+
+const noNames: ReadonlySet<string> = new Set()
+
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
 
-const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: WorkspaceSettings, root: Root): Workspace["Service"] => {
+const makeWorkspace = (
+  { hooks, id, patch, profile, root: rootAsWritten }: WorkspaceSettings,
+  root: Root,
+  links: Effect.Effect<DeniedLinks>,
+  names: Effect.Effect<ReadonlySet<string>>,
+): Workspace["Service"] => {
   const roots = [root.path, rootAsWritten]
-  const hidesNothing = profile.files.every((rule) => rule.access !== "deny")
+  const hidesNothing = deniesNothing(profile)
   const canRead = (path: ConfinedPath) => !isPrivate(path) && (hidesNothing || fileAccess(profile, path).access !== "deny")
 
   const allowed = (path: ConfinedPath, use: "read" | "write") =>
@@ -111,6 +131,16 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
       const refusal = refusalOfDecision(profile, decide(profile, { [use]: [path] }))
       return refusal === undefined ? Effect.succeed(path) : Effect.fail(refusal)
     })
+
+  /** Lets an entry through that is no other name of what the profile denies. */
+  const only = <E extends Entry | undefined>(entry: E, path: ConfinedPath, use: "reading" | "writing"): Effect.Effect<E, PolicyDenied> => {
+    if (hidesNothing || entry === undefined || entry.links < 2 || entry.kind !== "file") return Effect.succeed(entry)
+    return Effect.flatMap(links, (denied) => {
+      const rule = deniedElsewhere(denied, entry)
+      const subject = `${use} "${path}", which is another name of a file that it denies`
+      return rule === undefined ? Effect.succeed(entry) : Effect.fail(new PolicyDenied({ profile: profile.name, rule, subject }))
+    })
+  }
 
   const notFound = Effect.fnUntraced(function* (path: ConfinedPath) {
     const similar = yield* lookAlikes(root, canRead, path)
@@ -122,7 +152,7 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
     const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "read")
     const entry = yield* root.stat(path).pipe(Effect.catchTag("SYMLINK_REJECTED", () => Effect.succeed("passes a link" as const)))
     if (entry === undefined) return yield* notFound(path)
-    if (entry !== "passes a link" && entry.kind !== "symlink") return { path, entry }
+    if (entry !== "passes a link" && entry.kind !== "symlink") return { path, entry: yield* only(entry, path, "reading") }
     return yield* followLinks(path, written)
   })
 
@@ -154,7 +184,7 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
       ahead.push(...relative.split("/").reverse())
     }
     const end = yield* allowed(ConfinedPath.make(names.join("/")), "read")
-    entry = yield* root.stat(end)
+    entry = yield* only(yield* root.stat(end), end, "reading")
     return entry === undefined ? yield* notFound(end) : { path: end, entry }
   })
 
@@ -162,7 +192,8 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
     return (yield* follow(written)).path
   }, inWords)
 
-  const openAt = (path: ConfinedPath) => Effect.map(root.open(path), (file) => ({ path, file }))
+  const openAt = (path: ConfinedPath) =>
+    Effect.flatMap(root.open(path), (file) => Effect.as(only(file.entry, path, "reading"), { path, file }))
   const openRead = Effect.fnUntraced(function* (written: string) {
     const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "read")
     // Most paths have no link in them, and then there is nothing to look at before the file itself.
@@ -181,7 +212,9 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
 
   const resolveWrite = Effect.fnUntraced(function* (written: string) {
     const path = yield* allowed(yield* Effect.fromResult(confine(roots, written)), "write")
-    const entry = yield* root.stat(path)
+    const rule = yield* guardedByGitFolder(root, path)
+    if (rule !== undefined) return yield* new PathProtected({ path, rule })
+    const entry = yield* only(yield* root.stat(path), path, "writing")
     switch (entry?.kind) {
       case "directory":
         return yield* new NotAFile({ path, found: "directory" })
@@ -194,7 +227,9 @@ const makeWorkspace = ({ hooks, id, patch, profile, root: rootAsWritten }: Works
     }
   }, inWords)
 
-  return Workspace.of({ id, profile, patch, hooks, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead })
+  const deniedNames = hidesNothing ? Effect.succeed(noNames) : names
+
+  return Workspace.of({ id, profile, patch, hooks, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead, deniedNames })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */

@@ -262,4 +262,16 @@ describe("the server's own folders", () => {
       assert.match((yield* problems({ config: at("etc/config.json") }))[0]?.problem ?? "", /configuration folder .*\/src\/app lies in it/u)
     }),
   )
+
+  it.live("a root inside the state folder is refused, one beside the configuration is not", () =>
+    Effect.gen(function* () {
+      const { at, folder, load, problems, write } = yield* home()
+      yield* folder(".local/state/codespace/spools")
+      const [problem] = yield* problems({ folders: [at(".local/state/codespace/spools")] })
+      assert.include(problem?.problem ?? "", "lies in the server's state folder")
+      yield* write("work/codespace.json", registers("app"))
+      yield* folder("work/app")
+      assert.strictEqual(only(yield* load({ config: at("work/codespace.json") })).root, at("work/app"))
+    }),
+  )
 })
