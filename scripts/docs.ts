@@ -1,9 +1,11 @@
 /**
- * Writes docs/tools.md from the tool table. With --check it writes nothing and exits 1 when the page is stale.
+ * Writes docs/tools.md from the tool table, and docs/configuration.md from the schema of the configuration file. With
+ * --check it writes nothing and exits 1 when a page is stale.
  */
-import { readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import type { ListedTool } from "../src/mcp/ToolList.ts"
 import { listTools } from "../src/mcp/Tools.ts"
+import { configJson, type JsonSchema } from "../src/schema/ConfigJson.ts"
 
 interface Property {
   readonly type?: string
@@ -17,8 +19,6 @@ interface Property {
   readonly minimum?: number
   readonly maximum?: number
 }
-
-const page = new URL("../docs/tools.md", import.meta.url)
 
 const typeOf = (property: Property): string => {
   if (property.enum) return property.enum.map((value) => `\`${value}\``).join(" ")
@@ -70,16 +70,54 @@ const section = (row: ListedTool): string =>
     table(row.output as Property),
   ].join("\n\n")
 
-const text = [
+const toolsPage = [
   "# Tools",
   "This page is made from the tool table by `npm run docs`. Every refusal a call can get is listed in [refusals.md](refusals.md).",
   ...listTools().map(section),
   "",
 ].join("\n\n")
 
+/** Every field with its path; under a name of the operator's choice stands `NAME`. */
+const fieldRows = (path: string, schema: JsonSchema): ReadonlyArray<string> =>
+  Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
+    const here = `${path}${name}`
+    const named = Object.values(field.patternProperties ?? {})[0]
+    const inner = named ?? (field.properties ? field : undefined)
+    const list = field.items?.properties ? fieldRows(`${here}[].`, field.items) : []
+    const own = inner === undefined || field.description !== undefined ? [fieldRow(here, field, schema)] : []
+    return [...own, ...(inner === undefined ? list : fieldRows(named === undefined ? `${here}.` : `${here}.NAME.`, inner))]
+  })
+
+const fieldRow = (path: string, field: JsonSchema, parent: JsonSchema): string => {
+  const isRequired = parent.required?.includes(path.split(".").at(-1) ?? "")
+  const usual = field.default === undefined ? (isRequired ? "must be there" : "") : `\`${JSON.stringify(field.default)}\``
+  const type = field.patternProperties || field.properties ? "" : typeOf(field as Property)
+  return `| \`${path}\` | ${type.replaceAll("|", "\\|")} | ${usual} | ${(field.description ?? "").replaceAll("|", "\\|")} |`
+}
+
+const configurationPage = [
+  "# Configuration",
+  "This page is made from the schema of the configuration file by `npm run docs`.",
+  [
+    "The file is the one named by `--config`, else by `CODESPACE_CONFIG`, else `codespace/config.json` in `$XDG_CONFIG_HOME` (`~/.config`). It is JSON;",
+    "comments and trailing commas are allowed. Every field may be left out but those that must be there; one that is not known is refused by name.",
+    "`codespace init` writes a first one, `codespace doctor` says what is wrong with it, and `codespace schema` prints its JSON Schema for editors.",
+    "[policy.md](policy.md) explains profiles, rules and hooks.",
+  ].join("\n"),
+  ["| field | type | default | |", "|---|---|---|---|", ...fieldRows("", configJson())].join("\n"),
+  'A time is written as `"30 minutes"` or `"7 days"`.',
+  "",
+].join("\n\n")
+
+const pages: ReadonlyArray<readonly [name: string, text: string]> = [
+  ["tools.md", toolsPage],
+  ["configuration.md", configurationPage],
+]
+const placeOf = (name: string) => new URL(`../docs/${name}`, import.meta.url)
+
 if (process.argv.includes("--check")) {
-  if (readFileSync(page, "utf8") !== text) {
-    process.stderr.write("docs/tools.md is stale: run npm run docs\n")
-    process.exit(1)
-  }
-} else writeFileSync(page, text)
+  const stale = pages.filter(([name, text]) => !existsSync(placeOf(name)) || readFileSync(placeOf(name), "utf8") !== text)
+  for (const [name] of stale) process.stderr.write(`docs/${name} is stale: run npm run docs\n`)
+  process.exit(stale.length > 0 ? 1 : 0)
+}
+for (const [name, text] of pages) writeFileSync(placeOf(name), text)

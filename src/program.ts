@@ -98,7 +98,7 @@ const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: s
 const OWNER = "owner"
 
 /** The first start makes a token for the person at this machine; later ones only on request. Undefined when it is kept. */
-const ownersToken = Effect.fnUntraced(function* (callers: Callers["Service"], newToken: boolean) {
+export const ownersToken = Effect.fnUntraced(function* (callers: Callers["Service"], newToken: boolean) {
   if (!newToken && (yield* callers.exists(OWNER))) return undefined
   const token = `cs_${randomBytes(32).toString("base64url")}`
   yield* callers.register(OWNER, token)

@@ -8,7 +8,15 @@ import { serve } from "./serve.ts"
 
 export const { commands }: Commands = {
   commands: {
+    init: {
+      summary: "write a first configuration, make a token, print the settings of each client",
+      load: async () => (await import("./init.ts")).init,
+    },
     mcp: { summary: "serve one client over stdio", load: () => mcp },
     serve: { summary: "serve clients over HTTP on this machine", load: () => serve },
+    schema: {
+      summary: "print the JSON Schema of the configuration, or of the tools",
+      load: async () => (await import("./schema.ts")).schema,
+    },
   },
 }

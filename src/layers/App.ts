@@ -29,6 +29,9 @@ import { layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
 const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
   InProcess.layer.pipe(Layer.provide(Handlers.layer(tools, layerWorkspace(config.stateFolder))), Layer.provide(layerWorkspaceSide(config)))
 
+/** The records in the state folder, for a command that needs nothing else. */
+export const layerRecordsIn = (stateFolder: string) => layerRecords(`${stateFolder}/codespace.sqlite`)
+
 /** The records, in the database file of the state folder. */
 const layerRecords = (database: string) =>
   Layer.mergeAll(Store.layer, Callers.layer, Works.layer).pipe(
@@ -49,6 +52,6 @@ export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppCon
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
     ),
-    Layer.provideMerge(layerRecords(`${config.stateFolder}/codespace.sqlite`)),
+    Layer.provideMerge(layerRecordsIn(config.stateFolder)),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )

@@ -22,10 +22,26 @@ export interface ConfigOptions {
   /** For what looks at the state alone: no workspace need be registered. */
   readonly workspacesOptional?: true
   /** Instead of the environment of this process. */
-  readonly environment?: Readonly<Record<string, string | undefined>>
+  readonly environment?: Environment
 }
 
+type Environment = Readonly<Record<string, string | undefined>>
+
 export const layer = (options: ConfigOptions): Layer.Layer<AppConfig, ConfigInvalid> => Layer.effect(AppConfig, load(options))
+
+/** Where a configuration file is looked for, or made: the one that is named, else the user's own. */
+export const placeFor = (
+  named: string | undefined,
+  environment: Environment = process.env,
+): { readonly file: string; readonly isStandard: boolean } => {
+  const variable = variablesOf(environment)
+  const places = standardPlaces(variable)
+  const given = named ?? variable("CODESPACE_CONFIG")
+  return given === "" ? { file: places.config, isStandard: true } : { file: resolve(fromHome(given, places.home)), isStandard: false }
+}
+
+/** The name a folder gets as a workspace when nobody gives it another. */
+export const nameFor = (folder: string): string => idFor(resolve(folder))
 
 /** A workspace before its profile is looked up; `at` is the field or folder that problems name. */
 interface Registration extends Omit<WorkspaceSettings, "id" | "profile" | "realRoot"> {
@@ -104,7 +120,7 @@ type Variable = (name: string) => string
 
 /** An environment variable by name; empty counts as not set, as the XDG rules want it. */
 const variablesOf =
-  (environment: Readonly<Record<string, string | undefined>>): Variable =>
+  (environment: Environment): Variable =>
   (name) =>
     environment[name] ?? ""
 
