@@ -3,9 +3,9 @@
  * control side is built by the first call, so a server whose store cannot be opened still starts, lists its tools and
  * says what is wrong.
  */
-import { randomBytes } from "node:crypto"
 import { Context, Effect, type Exit, type Fiber, FiberSet, Layer, Option, Scope, Semaphore } from "effect"
 import { layerControl, layerOperator } from "./layers/App.ts"
+import { authorityOf } from "./mcp/Authority.ts"
 import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
 import { callOn, workspaceTools } from "./mcp/Tools.ts"
@@ -98,17 +98,18 @@ const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: s
 const OWNER = "owner"
 
 /** The first start makes a token for the person at this machine; later ones only on request. Undefined when it is kept. */
-export const ownersToken = Effect.fnUntraced(function* (callers: Callers["Service"], newToken: boolean) {
-  if (!newToken && (yield* callers.exists(OWNER))) return undefined
-  const token = `cs_${randomBytes(32).toString("base64url")}`
-  yield* callers.register(OWNER, token)
-  return token
-})
+export const ownersToken = Effect.fnUntraced(
+  function* (callers: Callers["Service"], newToken: boolean) {
+    if (!newToken && Option.isSome(yield* callers.byName(OWNER))) return undefined
+    return yield* callers.admit({ name: OWNER, trust_prompts: false }, { replace: true })
+  },
+  Effect.catchTag("CallerExists", Effect.die),
+)
 
 const authenticator = (callers: Callers["Service"]) => (token: string) =>
   Effect.runPromise(
     callers.byToken(token).pipe(
-      Effect.map(Option.map(({ name }) => ({ name, workspaces: undefined }))),
+      Effect.map(Option.map(authorityOf)),
       Effect.map(Option.getOrUndefined),
       // A store that cannot be asked lets nobody in.
       Effect.orElseSucceed(() => undefined),

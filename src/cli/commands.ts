@@ -18,5 +18,6 @@ export const { commands }: Commands = {
       summary: "print the JSON Schema of the configuration, or of the tools",
       load: async () => (await import("./schema.ts")).schema,
     },
+    token: { summary: "let callers in over HTTP, list them, turn them out", load: async () => (await import("./token.ts")).token },
   },
 }

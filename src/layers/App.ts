@@ -24,10 +24,13 @@ import * as NodeIdentity from "./NodeIdentity.ts"
 import * as NodeSecrets from "./NodeSecrets.ts"
 import * as Sqlite from "./Sqlite.ts"
 import * as Unbash from "./Unbash.ts"
-import { layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
+import { layerUnder, layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
 
 const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
-  InProcess.layer.pipe(Layer.provide(Handlers.layer(tools, layerWorkspace(config.stateFolder))), Layer.provide(layerWorkspaceSide(config)))
+  InProcess.layer.pipe(
+    Layer.provide(Handlers.layer(tools, layerWorkspace(config.stateFolder), layerUnder)),
+    Layer.provide(layerWorkspaceSide(config)),
+  )
 
 /** The records in the state folder, for a command that needs nothing else. */
 export const layerRecordsIn = (stateFolder: string) => layerRecords(`${stateFolder}/codespace.sqlite`)
@@ -37,12 +40,11 @@ const layerRecords = (database: string) =>
   Layer.mergeAll(Store.layer, Callers.layer, Works.layer).pipe(
     Layer.provideMerge(Ledger.layer),
     Layer.provide(Migrations.layer),
-    Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer)),
+    Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer, NodeSecrets.layer)),
   )
 
 /** The operator's credential, on the records; made when it is missing. */
-export const layerOperator = (stateFolder: string) =>
-  Operator.layer.pipe(Layer.provide(Layer.mergeAll(NodeSecrets.layer, CredentialFile.layer(stateFolder))))
+export const layerOperator = (stateFolder: string) => Operator.layer.pipe(Layer.provide(CredentialFile.layer(stateFolder)))
 
 /** The control side over an in-process workspace side. */
 export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>

@@ -11,7 +11,7 @@ import type { ConfigFile } from "../schema/Config.ts"
 import { defaults, noHooks, patchDefaults } from "../schema/ConfigDefaults.ts"
 import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { AppConfig, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
+import { AppConfig, allProfiles, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
 import { attempt, contains, privateFolder, realFolder, realPlace } from "./Folders.ts"
 
 export interface ConfigOptions {
@@ -80,6 +80,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const settings = workspaces.map((workspace) => settingsOf(workspace, file))
   return AppConfig.of({
     workspaces: new Map(settings.map((one) => [one.id, one])),
+    profiles: allProfiles(file.profiles),
     http: file.http,
     tools: file.tools,
     retention: file.retention,

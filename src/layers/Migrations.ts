@@ -143,12 +143,34 @@ const works = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** What each caller may use; one that is known by a login or by an issuer has no token. */
+const rights = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`ALTER TABLE callers RENAME TO callers_before`,
+      sql`CREATE TABLE callers (
+        name TEXT PRIMARY KEY,
+        token_hash TEXT UNIQUE,
+        subject TEXT UNIQUE,
+        workspaces TEXT,
+        highest TEXT,
+        trust_prompts INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL
+      ) STRICT`,
+      sql`INSERT INTO callers (name, token_hash, created_at) SELECT name, token_hash, created_at FROM callers_before`,
+      sql`DROP TABLE callers_before`,
+    ],
+    { discard: true },
+  ),
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
   "0003_operator": operator,
   "0004_subjects": subjects,
   "0005_works": works,
+  "0006_rights": rights,
 }
 
 /** Brings the database to the newest shape; does nothing when it is there already. */

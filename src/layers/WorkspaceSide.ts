@@ -20,6 +20,10 @@ export const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSetti
     Layer.provideMerge(Workspace.layer(settings)),
   )
 
+/** What of an open workspace depends on the profile, once more under a stricter one. Root and journal stay the same. */
+export const layerUnder = (open: Workspace["Service"], settings: WorkspaceSettings) =>
+  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(Layer.provideMerge(Workspace.layerUnder(open, settings)))
+
 /** What the workspace side stands on here: the disk, programs to search with, processes. */
 export const layerWorkspaceSide = (config: AppConfig["Service"]) =>
   Layer.mergeAll(

@@ -1,23 +1,30 @@
 /** Whose authority a call carries, and how the HTTP edge hands it through the SDK. */
 import type { AuthInfo } from "@modelcontextprotocol/server"
+import type { CallerRecord } from "../schema/Caller.ts"
+import type { Caller } from "../services/Caller.ts"
 
-/** A caller's name and the workspaces it may use; undefined means every registered one. */
-export interface Authority {
-  readonly name: string
-  readonly workspaces: ReadonlyArray<string> | undefined
-}
+/** A caller with what it may use, as `Caller` has it. */
+export type Authority = Pick<Caller["Service"], "name" | "workspaces" | "highest" | "trustPrompts">
 
 /** The user of this machine: whoever started the stdio server. */
 export const local: Authority = { name: "local", workspaces: undefined }
+
+/** What a caller that is let in over HTTP may use. */
+export const authorityOf = ({ highest, name, trust_prompts, workspaces }: CallerRecord): Authority => ({
+  name,
+  workspaces,
+  highest,
+  trustPrompts: trust_prompts,
+})
 
 /** The SDK's form of an authority; the token itself stays at the door. */
 export const toAuthInfo = (authority: Authority): AuthInfo => ({
   token: "",
   clientId: authority.name,
   scopes: [],
-  extra: { workspaces: authority.workspaces },
+  extra: { authority },
 })
 
 /** The authority that `toAuthInfo` packed; `local` where no authentication took place. */
 export const fromAuthInfo = (info: AuthInfo | undefined): Authority =>
-  info === undefined ? local : { name: info.clientId, workspaces: info.extra?.["workspaces"] as ReadonlyArray<string> | undefined }
+  info === undefined ? local : (info.extra?.["authority"] as Authority)

@@ -62,8 +62,7 @@ const callParams = (params: unknown): CallParams => {
 }
 
 const callerOf = (context: CallContext, progressToken: string | number | undefined): Caller["Service"] => ({
-  name: context.authority.name,
-  workspaces: context.authority.workspaces,
+  ...context.authority,
   client: context.client === undefined ? "unknown" : clientLabel(context.client),
   progress: progressToken === undefined ? () => Effect.void : reporter(context, progressToken),
 })

@@ -2,9 +2,10 @@
  * The workspace side's table: tool name to handler. The services of a workspace are built when its first call arrives
  * and live as long as the server. Which tools there are is told from outside; this file knows none.
  */
-import { Context, Effect, Layer, Semaphore } from "effect"
+import { Context, Effect, Layer, Schema, Semaphore } from "effect"
 import type { Outcome } from "../schema/Journal.ts"
 import { RunnerUnavailable } from "../schema/Operation.ts"
+import type { Profile } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import { type WorkspaceId, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "../services/AppConfig.ts"
@@ -14,7 +15,7 @@ import { PatchJournal } from "../services/PatchJournal.ts"
 import type { PatchTransaction } from "../services/PatchTransaction.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
 import type { CutOperation, Reply, RunRequest } from "../services/Runner.ts"
-import type { Workspace } from "../services/Workspace.ts"
+import { Workspace } from "../services/Workspace.ts"
 
 /** What each workspace has of its own. */
 export type OwnServices = Workspace | Files | PatchTransaction | PatchJournal
@@ -44,18 +45,34 @@ export class Handlers extends Context.Service<
 >()("codespace/runner/Handlers") {
   static readonly layer = <R>(
     tools: ReadonlyArray<WorkspaceTool>,
-    layerWorkspace: (settings: WorkspaceSettings) => Layer.Layer<OwnServices, DiskFault, R>,
-  ): Layer.Layer<Handlers, never, AppConfig | ProcessSupervisor | R> => Layer.effect(Handlers, make(tools, layerWorkspace))
+    layerWorkspace: LayerWorkspace<R>,
+    layerUnder: LayerUnder<R>,
+  ): Layer.Layer<Handlers, never, AppConfig | ProcessSupervisor | R> => Layer.effect(Handlers, make(tools, layerWorkspace, layerUnder))
 }
 
+/** Opens a workspace. */
+type LayerWorkspace<R> = (settings: WorkspaceSettings) => Layer.Layer<OwnServices, DiskFault, R>
+/** What of an open workspace is different under a stricter profile. */
+type LayerUnder<R> = (
+  open: Workspace["Service"],
+  settings: WorkspaceSettings,
+) => Layer.Layer<Exclude<OwnServices, PatchJournal>, never, PatchJournal | R>
+
+type Table = ReadonlyMap<string, Handler>
+
 interface OpenWorkspace {
-  readonly table: ReadonlyMap<string, Handler>
+  readonly settings: WorkspaceSettings
+  readonly services: Context.Context<WorkspaceServices>
+  readonly table: Table
   readonly journal: PatchJournal["Service"]
+  /** Tables under stricter profiles, by the profile. */
+  readonly under: Map<string, Table>
 }
 
 const make = Effect.fnUntraced(function* <R>(
   tools: ReadonlyArray<WorkspaceTool>,
-  layerWorkspace: (settings: WorkspaceSettings) => Layer.Layer<OwnServices, DiskFault, R>,
+  layerWorkspace: LayerWorkspace<R>,
+  layerUnder: LayerUnder<R>,
 ) {
   const config = yield* AppConfig
   const supervisor = yield* ProcessSupervisor
@@ -63,6 +80,12 @@ const make = Effect.fnUntraced(function* <R>(
   const scope = yield* Effect.scope
   const opened = new Map<WorkspaceId, OpenWorkspace>()
   const opening = yield* Semaphore.make(1)
+
+  const tableOn = Effect.fnUntraced(function* (services: Context.Context<WorkspaceServices>) {
+    const table = new Map<string, Handler>()
+    for (const { handler, name } of tools) table.set(name, yield* Effect.provideContext(handler, services))
+    return table
+  })
 
   const open = (id: WorkspaceId) =>
     opening.withPermits(1)(
@@ -76,9 +99,8 @@ const make = Effect.fnUntraced(function* <R>(
           Effect.mapError((fault) => new RunnerUnavailable({ cause: `workspace "${id}" cannot be opened: ${fault.message}` })),
         )
         const services = Context.add(own, ProcessSupervisor, supervisor)
-        const table = new Map<string, Handler>()
-        for (const { handler, name } of tools) table.set(name, yield* Effect.provideContext(handler, services))
-        const workspace = { table, journal: Context.get(own, PatchJournal) }
+        const table = yield* tableOn(services)
+        const workspace = { settings, services, table, journal: Context.get(own, PatchJournal), under: new Map<string, Table>() }
         opened.set(id, workspace)
         return workspace
       }),
@@ -102,8 +124,25 @@ const make = Effect.fnUntraced(function* <R>(
   const acknowledge = (id: WorkspaceId, { operationId, tool }: CutOperation) =>
     journaled.has(tool) ? (opened.get(id)?.journal.acknowledge(operationId) ?? Effect.void) : Effect.void
 
-  const perform = ({ table }: OpenWorkspace, request: RunRequest) =>
+  /** The table under a stricter profile, which comes with the request as plain data. */
+  const tableUnder = Effect.fnUntraced(function* ({ services, settings, under }: OpenWorkspace, profile: Profile) {
+    const key = profileText(profile)
+    const known = under.get(key)
+    if (known !== undefined) return known
+    const layer = layerUnder(Context.get(services, Workspace), { ...settings, profile })
+    const own = yield* Effect.provideContext(Layer.buildWithScope(Layer.fresh(layer), scope), Context.merge(outer, services))
+    const table = yield* tableOn(Context.merge(services, own))
+    under.set(key, table)
+    return table
+  })
+
+  const handlerIn = (table: Table, request: RunRequest) =>
     table.get(request.tool)?.(request) ?? Effect.die(new Error(`no handler for ${request.tool}`))
+
+  const perform = (workspace: OpenWorkspace, request: RunRequest) =>
+    request.profile === undefined
+      ? handlerIn(workspace.table, request)
+      : Effect.flatMap(tableUnder(workspace, request.profile), (table) => handlerIn(table, request))
 
   return Handlers.of({
     handle: (request) => {
@@ -116,3 +155,5 @@ const make = Effect.fnUntraced(function* <R>(
     acknowledge,
   })
 })
+
+const profileText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))

@@ -23,10 +23,16 @@ export class WorkspaceNotFound extends Schema.TaggedError<WorkspaceNotFound>()("
 export class Unauthorized extends Schema.TaggedError<Unauthorized>()("UNAUTHORIZED", {
   workspace_id: Schema.String,
   caller: Schema.String,
+  lost_profile: Schema.optionalKey(
+    Schema.String.annotate({ description: "The caller's highest profile, when the configuration does not have it any more" }),
+  ),
 }) {
   readonly retry = "never"
   override get message() {
-    return `caller "${this.caller}" may not use workspace "${this.workspace_id}". The operator decides which workspaces a caller has.`
+    const refused = `caller "${this.caller}" may not use workspace "${this.workspace_id}"`
+    return this.lost_profile === undefined
+      ? `${refused}. The operator decides which workspaces a caller has.`
+      : `${refused}: its highest profile "${this.lost_profile}" is not in the configuration any more. Only the operator can change that.`
   }
 }
 

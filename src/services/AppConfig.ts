@@ -24,6 +24,8 @@ export class AppConfig extends Context.Service<
   AppConfig,
   {
     readonly workspaces: ReadonlyMap<WorkspaceId, WorkspaceSettings>
+    /** Every profile by name, the built-in ones among them. */
+    readonly profiles: ReadonlyMap<string, Profile>
     readonly http: {
       readonly host: string
       readonly port: number
@@ -111,6 +113,13 @@ const extend = (parent: Profile, name: string, entry: ProfileEntry): Profile => 
     timeout_ms: entry.limits.timeout === undefined ? parent.limits.timeout_ms : Duration.toMillis(entry.limits.timeout),
   },
 })
+
+/** Every profile of a file whose names were checked, beside the built-in ones. */
+export const allProfiles = (entries: ProfileEntries): ReadonlyMap<string, Profile> =>
+  new Map([
+    ...builtInProfiles,
+    ...Object.keys(entries).map((name) => [name, Result.getOrThrow(resolveProfile(name, entries, ""))] as const),
+  ])
 
 /** What is wrong with the names in a file that decoded: profiles that cannot be resolved or take a built-in name, unknown environments. */
 export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> => {

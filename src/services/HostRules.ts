@@ -45,6 +45,32 @@ export const compileHosts = (allow: ReadonlyArray<string>): HostRules => {
   }
 }
 
+/** The hosts that both lists let a command reach, as a list. */
+export const commonHosts = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const rules = other.flatMap((text) => ruleOf(text) ?? [])
+  return [...new Set(one.flatMap((text) => ruleOf(text) ?? []).flatMap((rule) => rules.flatMap((also) => commonHost(rule, also) ?? [])))]
+}
+
+/** Those of a list that are this machine itself. */
+export const loopbackHosts = (allow: ReadonlyArray<string>): ReadonlyArray<string> =>
+  allow.filter((text) => {
+    const rule = ruleOf(text)
+    return rule !== undefined && (rule.host === "localhost" || rule.host === "::1" || /^127\.[\d.]+$/u.test(rule.host))
+  })
+
+const commonHost = (one: HostRule, other: HostRule): string | undefined => {
+  const narrow = covers(one, other) ? other : covers(other, one) ? one : undefined
+  const port = one.port ?? other.port
+  if (narrow === undefined || (one.port !== undefined && other.port !== undefined && one.port !== other.port)) return undefined
+  return port === undefined || narrow.port !== undefined ? narrow.text : `${narrow.text}:${port}`
+}
+
+/** Whether every name the second rule is about is one of the first, ports aside. */
+const covers = (wide: HostRule, narrow: HostRule): boolean =>
+  wide.below
+    ? narrow.host.endsWith(`.${wide.host}`) || (narrow.below && narrow.host === wide.host)
+    : !narrow.below && narrow.host === wide.host
+
 /** Why a rule of a configuration can match nothing; undefined for one that can. */
 export const hostProblem = (text: string): string | undefined =>
   ruleOf(text) === undefined ? `${text} can match nothing: it is no host name, no address, or its port is not from 1 to 65535` : undefined

@@ -8,18 +8,19 @@ import type { Outcome } from "../schema/Journal.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
-import type { Touches } from "../schema/Policy.ts"
+import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
-import { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
+import type { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "./AppConfig.ts"
 import { Caller } from "./Caller.ts"
+import { workspaceFor } from "./CallerRights.ts"
 import { CommandReader } from "./CommandReader.ts"
 import { Digest } from "./Digest.ts"
 import { Endings } from "./Endings.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import { Policy, refusalOf } from "./Policy.ts"
-import { type CutOperation, type Reply, Runner } from "./Runner.ts"
+import { type CutOperation, type Reply, Runner, type RunRequest } from "./Runner.ts"
 import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 import { Works } from "./Works.ts"
 
@@ -55,7 +56,7 @@ export class Operations extends Context.Service<
   {
     /** Lets one call through the gate and answers with its result, or with the stored one for a known key. */
     readonly run: <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) => Effect.Effect<Reply, Refusal, Caller>
-    /** The settings of a workspace this caller may use. */
+    /** The settings of a workspace this caller may use, under a profile held to the caller's highest. */
     readonly authorize: (workspaceId: string) => Effect.Effect<WorkspaceSettings, WorkspaceNotFound | Unauthorized, Caller>
     /** The operation as it is now; one whose server is gone is settled first, by what the workspace side knows of it. */
     readonly settled: (operation: Recorded) => Effect.Effect<Recorded, Refusal>
@@ -103,22 +104,30 @@ const make = Effect.gen(function* () {
     return Option.getOrElse(yield* store.byId(operation.operationId), () => operation)
   })
 
-  const authorize = Effect.fnUntraced(function* (workspaceId: string) {
-    const caller = yield* Caller
-    const settings = config.workspaces.get(workspaceId as WorkspaceSettings["id"])
-    if (settings === undefined) {
-      const known = [...config.workspaces.keys()].filter((id) => caller.workspaces?.includes(id) ?? true)
-      return yield* new WorkspaceNotFound({ workspace_id: workspaceId, known })
-    }
-    if (!(caller.workspaces?.includes(workspaceId) ?? true))
-      return yield* new Unauthorized({ workspace_id: workspaceId, caller: caller.name })
-    return settings
+  const authorize = (workspaceId: string) =>
+    Effect.flatMap(Caller, (caller) => Effect.fromResult(workspaceFor(config, caller, workspaceId)))
+
+  /** Where a call acts, and who started the process that it names. */
+  const placeOf = Effect.fnUntraced(function* (named: { readonly workspace: string } | { readonly process: string }) {
+    if ("workspace" in named) return { workspaceId: named.workspace }
+    const owner = Option.getOrUndefined(yield* store.byProcess(named.process))
+    return owner === undefined
+      ? yield* new ProcessNotFound({ process_id: named.process })
+      : { workspaceId: owner.workspaceId, process: named.process, startedBy: owner.caller }
   })
 
-  const workspaceOf = Effect.fnUntraced(function* (named: { readonly workspace: string } | { readonly process: string }) {
-    if ("workspace" in named) return named.workspace
-    const owner = yield* store.byProcess(named.process)
-    return Option.isSome(owner) ? owner.value.workspaceId : yield* new ProcessNotFound({ process_id: named.process })
+  /** A process has what the profile of its caller gave it; nobody gets more by way of somebody else's. */
+  const ownProcess = Effect.fnUntraced(function* (
+    { profile, id }: WorkspaceSettings,
+    caller: string,
+    { process, startedBy }: { readonly process?: string; readonly startedBy?: string },
+  ) {
+    if (startedBy === undefined || startedBy === caller || profile === config.workspaces.get(id)?.profile) return
+    return yield* new PolicyDenied({
+      profile: profile.name,
+      subject: `reaching ${process}, which another caller started`,
+      rule: "a caller held to a stricter profile than the workspace's reaches only what it started itself",
+    })
   })
 
   /** Commands are read only where a rule is about them. */
@@ -164,6 +173,14 @@ const make = Effect.gen(function* () {
     return yield* new Cancelled({ operation_id: operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
   })
 
+  /** What the workspace side is asked; it has the workspace's own profile, and is told a stricter one. */
+  const requestOf = ({ id, profile }: WorkspaceSettings, tool: string, input: Schema.JsonObject): RunRequest => ({
+    tool,
+    workspaceId: id,
+    input,
+    ...(profile === config.workspaces.get(id)?.profile ? {} : { profile }),
+  })
+
   /** Takes the lease, records the beginning and runs; for a key that became known meanwhile only says whose it is. */
   const perform = Effect.fnUntraced(function* (asked: Asked) {
     if (asked.lease !== undefined)
@@ -171,7 +188,7 @@ const make = Effect.gen(function* () {
     const { begun, operation } = yield* store.begin(asked)
     if (!begun) return { operation }
     const reply = yield* runner
-      .execute({ tool: asked.kind, workspaceId: asked.workspaceId, input: asked.input, operationId: operation.operationId })
+      .execute({ ...requestOf(asked.workspace, asked.kind, asked.input), operationId: operation.operationId })
       .pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
     return { operation, reply }
   })
@@ -258,13 +275,14 @@ const make = Effect.gen(function* () {
 
   const run = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
     const caller = yield* Caller
-    const workspaceId = yield* workspaceOf(tool.names(input))
-    const settings = yield* authorize(workspaceId)
+    const place = yield* placeOf(tool.names(input))
+    const settings = yield* authorize(place.workspaceId)
+    yield* ownProcess(settings, caller.name, place)
     const { work_id } = input as Recording
     if (work_id !== undefined) yield* works.coordination(work_id)
     const touches = yield* understood(settings, yield* Effect.fromResult(tool.touches(input, settings)))
     yield* decide(settings, touches)
-    if (!tool.records) return yield* runner.execute({ tool: tool.name, workspaceId: settings.id, input })
+    if (!tool.records) return yield* runner.execute(requestOf(settings, tool.name, input))
     const { operation_key: key, check_only: checkOnly, lease_wait_ms: waitMs = DEFAULT_LEASE_WAIT } = input as Recording
     const asked: Asked = {
       kind: tool.name,

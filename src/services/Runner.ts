@@ -4,6 +4,7 @@
  */
 import { Context, type Effect, type Schema } from "effect"
 import type { Outcome } from "../schema/Journal.ts"
+import type { Profile } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 
@@ -12,6 +13,8 @@ export interface RunRequest {
   readonly workspaceId: WorkspaceId
   /** The decoded arguments. */
   readonly input: Schema.JsonObject
+  /** A stricter profile than the workspace's own, which this call is held to: its caller's highest narrows it. */
+  readonly profile?: Profile
   /** The recorded operation this work belongs to; absent for a read. */
   readonly operationId?: string
 }

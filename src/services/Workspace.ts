@@ -68,15 +68,13 @@ export class Workspace extends Context.Service<
       Workspace,
       Effect.gen(function* () {
         const disk = yield* Disk
-        const root = yield* disk.open(settings.root)
-        const links = yield* Effect.cachedWithTTL(deniedLinks(root, settings.profile), LINKS_KEPT)
-        const names = yield* Effect.cachedWithTTL(
-          Effect.flatMap(links, (denied) => otherNames(root, settings.profile, denied)),
-          LINKS_KEPT,
-        )
-        return makeWorkspace(settings, root, links, names)
+        return yield* onRoot(settings, yield* disk.open(settings.root))
       }),
     )
+
+  /** An open workspace under a stricter profile. */
+  static readonly layerUnder = (open: Workspace["Service"], settings: WorkspaceSettings): Layer.Layer<Workspace> =>
+    Layer.effect(Workspace, onRoot(settings, open.root))
 }
 
 /**
@@ -114,6 +112,15 @@ const noNames: ReadonlySet<string> = new Set()
 
 /** As many links as Linux follows in one path. */
 const maximumLinks = 40
+
+const onRoot = Effect.fnUntraced(function* (settings: WorkspaceSettings, root: Root) {
+  const links = yield* Effect.cachedWithTTL(deniedLinks(root, settings.profile), LINKS_KEPT)
+  const names = yield* Effect.cachedWithTTL(
+    Effect.flatMap(links, (denied) => otherNames(root, settings.profile, denied)),
+    LINKS_KEPT,
+  )
+  return makeWorkspace(settings, root, links, names)
+})
 
 const makeWorkspace = (
   { hooks, id, patch, profile, root: rootAsWritten }: WorkspaceSettings,

@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { Context, Effect, Layer } from "effect"
 import { layerOperator } from "../../src/layers/App.ts"
 import * as Migrations from "../../src/layers/Migrations.ts"
+import * as NodeSecrets from "../../src/layers/NodeSecrets.ts"
 import * as Sqlite from "../../src/layers/Sqlite.ts"
 import { Operator } from "../../src/services/Operator.ts"
 
@@ -12,7 +13,11 @@ export const openOperator = (folder: string) =>
   Effect.map(
     Layer.build(
       Layer.fresh(
-        layerOperator(folder).pipe(Layer.provide(Migrations.layer), Layer.provide(Sqlite.layer(join(folder, "codespace.sqlite")))),
+        layerOperator(folder).pipe(
+          Layer.provide(Migrations.layer),
+          Layer.provide(NodeSecrets.layer),
+          Layer.provide(Sqlite.layer(join(folder, "codespace.sqlite"))),
+        ),
       ),
     ),
     (services) => Context.get(services, Operator),

@@ -6,6 +6,7 @@ import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
 import { Caller } from "../../services/Caller.ts"
+import { workspacesOf } from "../../services/CallerRights.ts"
 import { LeaseManager } from "../../services/LeaseManager.ts"
 import { Operations } from "../../services/Operations.ts"
 import { fileAccess } from "../../services/Policy.ts"
@@ -63,13 +64,8 @@ export const workspaceInfo = controlTool({
 })
 
 const list = Effect.gen(function* () {
-  const { workspaces: allowed } = yield* Caller
-  const { workspaces } = yield* AppConfig
-  return {
-    workspaces: [...workspaces.values()]
-      .filter((settings) => allowed?.includes(settings.id) ?? true)
-      .map((settings) => ({ workspace_id: settings.id as string, profile: settings.profile.name })),
-  }
+  const workspaces = workspacesOf(yield* AppConfig, yield* Caller)
+  return { workspaces: workspaces.map(({ id, profile }) => ({ workspace_id: id as string, profile: profile.name })) }
 })
 
 const show = Effect.fnUntraced(function* (id: WorkspaceId) {
