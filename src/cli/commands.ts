@@ -14,6 +14,7 @@ export const { commands }: Commands = {
     },
     mcp: { summary: "serve one client over stdio", load: () => mcp },
     serve: { summary: "serve clients over HTTP on this machine", load: () => serve },
+    doctor: { summary: "say what works here and what does not, with the fix", load: async () => (await import("./doctor.ts")).doctor },
     schema: {
       summary: "print the JSON Schema of the configuration, or of the tools",
       load: async () => (await import("./schema.ts")).schema,

@@ -29,15 +29,12 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 export const layer = (options: ConfigOptions): Layer.Layer<AppConfig, ConfigInvalid> => Layer.effect(AppConfig, load(options))
 
-/** Where a configuration file is looked for, or made: the one that is named, else the user's own. */
-export const placeFor = (
-  named: string | undefined,
-  environment: Environment = process.env,
-): { readonly file: string; readonly isStandard: boolean } => {
+/** Where the configuration file is looked for, or made: the one that is named, else the user's own; and the state folder. */
+export const placeFor = (named: string | undefined, environment: Environment = process.env) => {
   const variable = variablesOf(environment)
   const places = standardPlaces(variable)
   const given = named ?? variable("CODESPACE_CONFIG")
-  return given === "" ? { file: places.config, isStandard: true } : { file: resolve(fromHome(given, places.home)), isStandard: false }
+  return { file: given === "" ? places.config : resolve(fromHome(given, places.home)), isStandard: given === "", state: places.state }
 }
 
 /** The name a folder gets as a workspace when nobody gives it another. */

@@ -29,7 +29,7 @@ export const layer = Layer.effect(
 ).pipe(Layer.provide(PlainSearch.layer))
 
 /** The program for this machine, when the package has one. */
-const locate = Effect.tryPromise(async () => (await import("@vscode/ripgrep")).rgPath).pipe(
+export const locate = Effect.tryPromise(async () => (await import("@vscode/ripgrep")).rgPath).pipe(
   Effect.map((path) => (existsSync(path) ? path : undefined)),
   Effect.catch((error) => Effect.as(Effect.logWarning("ripgrep is not here, searching without it", error.cause), undefined)),
 )

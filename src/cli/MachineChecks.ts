@@ -1,0 +1,121 @@
+/** What this machine has to offer: the programs commands need, and what holds them. Each is really tried. */
+import { execFile } from "node:child_process"
+import { accessSync, constants, statSync } from "node:fs"
+import { createRequire } from "node:module"
+import { join } from "node:path"
+import { Context, Effect, Layer, Result } from "effect"
+import * as Bubblewrap from "../layers/Bubblewrap.ts"
+import { attempt } from "../layers/Folders.ts"
+import { searchPath } from "../layers/HostEnvironment.ts"
+import * as NodePty from "../layers/NodePty.ts"
+import { locate } from "../layers/Ripgrep.ts"
+import { holdingText, Sandbox } from "../services/Sandbox.ts"
+import { type Check, note, ok, wrong } from "./Finding.ts"
+
+/** The Node that runs this, and the one a shell would start the program with. */
+export const node: Check = Effect.gen(function* () {
+  const here = `Node ${process.versions.node} at ${process.execPath}`
+  const first = programOnPath("node")
+  if (first === undefined || first === process.execPath) return ok("node", here)
+  const version = yield* versionOf(first, /^v(\d+\.\d+)/)
+  if (Result.isFailure(version) || Number(version.success) >= 22.19) return ok("node", here)
+  return note(
+    "node",
+    `${here}; but the first in PATH is ${first}, version ${version.success}, with which "codespace" does not start`,
+    `put ${process.execPath} into PATH before it, or name it in the client's settings as "codespace init" prints them`,
+  )
+})
+
+/** Children get this PATH; a client that is started from a desktop often has a shorter one than a shell. */
+export const path: Check = Effect.sync(() => {
+  const folders = searchPath()
+  const missing = folders.filter((folder) => Result.isFailure(attempt(() => statSync(folder))))
+  const found = folders.join(":")
+  if (folders.length === 0) return wrong("path", "PATH is empty, so commands find no program", "set PATH where the server is started")
+  if (!folders.some((folder) => ["/bin", "/usr/bin"].includes(folder)) && programOnPath("sh") === undefined)
+    return wrong("path", `${found} has no shell in it`, "add the folders of your system's programs, such as /usr/bin, to PATH")
+  return missing.length === 0
+    ? ok("path", found)
+    : note("path", `${found}; of these ${missing.join(", ")} cannot be opened`, "take what is not there out of PATH, or make it")
+})
+
+export const git: Check = Effect.gen(function* () {
+  const program = programOnPath("git")
+  if (program === undefined)
+    return note("git", "git is not in PATH; everything works but commands that use it", "install git, for instance: apt install git")
+  const version = yield* versionOf(program, /(\d+\.\d+[\w.]*)/)
+  return Result.isSuccess(version)
+    ? ok("git", `git ${version.success} at ${program}`)
+    : note("git", `${program} does not run: ${version.failure}`, "install git anew, for instance: apt install --reinstall git")
+})
+
+export const ripgrep: Check = Effect.gen(function* () {
+  const program = yield* locate
+  const instead = "searches are done without it, which is slower"
+  if (program === undefined)
+    return note("ripgrep", `the package @vscode/ripgrep has no program for this machine; ${instead}`, "npm install --include=optional")
+  const version = yield* versionOf(program, /(\d+\.\d+[\w.]*)/)
+  if (Result.isSuccess(version)) return ok("ripgrep", `ripgrep ${version.success} at ${program}`)
+  return wrong(
+    "ripgrep",
+    `${program} does not run: ${version.failure}; searches by text fail`,
+    isExecutable(program) ? "install codespace anew" : `chmod +x ${program}`,
+  )
+})
+
+/** A terminal is opened and closed again. */
+export const terminal: Check = Effect.gen(function* () {
+  const opened = yield* Effect.result(NodePty.open({ cols: 80, rows: 24 }))
+  if (Result.isSuccess(opened)) {
+    opened.success.destroy()
+    return ok("terminal", "a terminal can be opened")
+  }
+  const file = nativeFile()
+  return note(
+    "terminal",
+    `${opened.failure.cause}; commands without tty work`,
+    file === undefined
+      ? "npm install --include=optional, for a machine that @lydell/node-pty supports"
+      : `the file is ${file}; make it readable (chmod a+r), or install codespace anew`,
+  )
+})
+
+const nativeFile = (): string | undefined =>
+  Result.getOrUndefined(
+    attempt(() =>
+      createRequire(createRequire(import.meta.url).resolve("node-pty")).resolve(
+        `@lydell/node-pty-${process.platform}-${process.arch}/pty.node`,
+      ),
+    ),
+  )
+
+/** What a command is held by; found out by starting one. `isRequired`: some workspace runs none without. */
+export const sandbox = (isRequired: boolean): Check =>
+  Effect.gen(function* () {
+    const holding = yield* Context.get(yield* Layer.build(Bubblewrap.layer), Sandbox).holding
+    if (holding.by === "namespace") return ok("sandbox", `level namespace: ${holdingText(holding)}`)
+    const found = `level group: ${holdingText(holding)}`
+    const fix =
+      process.platform === "linux"
+        ? "apt install bubblewrap (or your system's way), and let your user make namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
+        : "run on Linux where commands must be held, or in a virtual machine"
+    return isRequired ? wrong("sandbox", `${found}; a workspace with sandbox "required" runs no command`, fix) : note("sandbox", found, fix)
+  }).pipe(Effect.scoped)
+
+const programOnPath = (name: string): string | undefined =>
+  searchPath()
+    .map((folder) => join(folder, name))
+    .find((file) => isExecutable(file) && statSync(file).isFile())
+
+const isExecutable = (file: string): boolean => Result.isSuccess(attempt(() => accessSync(file, constants.X_OK)))
+
+/** The first match in what a program says to `--version`; fails with why it says nothing. */
+const versionOf = (program: string, pattern: RegExp): Effect.Effect<Result.Result<string, string>> =>
+  Effect.callback((resume) => {
+    execFile(program, ["--version"], { timeout: 10_000, env: { PATH: searchPath().join(":") } }, (error, stdout) => {
+      const version = pattern.exec(stdout)?.[1]
+      const why =
+        error === null ? `it says ${JSON.stringify(stdout.slice(0, 80))}` : ((error as { readonly code?: unknown }).code ?? error.message)
+      resume(Effect.succeed(version === undefined ? Result.fail(String(why)) : Result.succeed(version)))
+    })
+  })
