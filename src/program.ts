@@ -8,7 +8,7 @@ import { layerControl, layerOperator } from "./layers/App.ts"
 import { authorityOf } from "./mcp/Authority.ts"
 import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
-import { callOn, workspaceTools } from "./mcp/Tools.ts"
+import { callOn, layerGatedTools, workspaceTools } from "./mcp/Tools.ts"
 import type { ToolTable } from "./mcp/ToolTable.ts"
 import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
@@ -31,7 +31,7 @@ export const makeProgram = Effect.fnUntraced(function* (
   log: (line: string) => void,
 ) {
   const control = yield* onDemand(
-    Effect.map(Layer.build(layerControl(workspaceTools, config)), (services) => ({
+    Effect.map(Layer.build(layerControl({ workspaceTools, layerGatedTools }, config)), (services) => ({
       works: Context.get(services, Works),
       call: callOn(services),
       callers: Context.get(services, Callers),

@@ -20,5 +20,6 @@ export const { commands }: Commands = {
       load: async () => (await import("./schema.ts")).schema,
     },
     token: { summary: "let callers in over HTTP, list them, turn them out", load: async () => (await import("./token.ts")).token },
+    approvals: { summary: "decide about calls that wait for a person", load: async () => (await import("./approvals.ts")).approvals },
   },
 }

@@ -6,9 +6,11 @@ import { Layer } from "effect"
 import { Handlers, type WorkspaceTool } from "../runner/Handlers.ts"
 import * as InProcess from "../runner/InProcess.ts"
 import { AppConfig } from "../services/AppConfig.ts"
+import { Approvals } from "../services/Approvals.ts"
 import { Callers } from "../services/Callers.ts"
 import { CommandReader } from "../services/CommandReader.ts"
 import { Endings } from "../services/Endings.ts"
+import type { GatedTools } from "../services/GatedTool.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
 import { Ledger } from "../services/Ledger.ts"
 import { Operations } from "../services/Operations.ts"
@@ -46,14 +48,26 @@ const layerRecords = (database: string) =>
 /** The operator's credential, on the records; made when it is missing. */
 export const layerOperator = (stateFolder: string) => Operator.layer.pipe(Layer.provide(CredentialFile.layer(stateFolder)))
 
+/** What waits for a person, on the records alone. */
+export const layerApprovals = (config: AppConfig["Service"]) =>
+  Approvals.layer.pipe(Layer.provide(layerRecordsIn(config.stateFolder)), Layer.provide(Layer.succeed(AppConfig, config)))
+
+/** What the table of tools tells the two sides. */
+export interface ControlTools {
+  readonly workspaceTools: ReadonlyArray<WorkspaceTool>
+  readonly layerGatedTools: Layer.Layer<GatedTools>
+}
+
 /** The control side over an in-process workspace side. */
-export const layerControl = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
+export const layerControl = ({ layerGatedTools, workspaceTools }: ControlTools, config: AppConfig["Service"]) =>
   Operations.layer.pipe(
-    Layer.provideMerge(layerRunner(tools, config)),
+    Layer.provideMerge(layerGatedTools),
+    Layer.provideMerge(layerRunner(workspaceTools, config)),
     Layer.provideMerge(Bubblewrap.layer),
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
     ),
+    Layer.provideMerge(Approvals.layer),
     Layer.provideMerge(layerRecordsIn(config.stateFolder)),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )

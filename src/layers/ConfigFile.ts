@@ -80,6 +80,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
     profiles: allProfiles(file.profiles),
     http: file.http,
     tools: file.tools,
+    approvals: file.approvals,
     retention: file.retention,
     stateFolder,
     ...(source === undefined ? {} : { configFile: source.path }),
@@ -148,12 +149,13 @@ const findFile = (named: string, places: Places): Result.Result<Source | undefin
 }
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
-  Object.entries(file.workspaces).map(([id, { hooks, patch, profile, root, sandbox }]) => ({
+  Object.entries(file.workspaces).map(([id, { approvals, hooks, patch, profile, root, sandbox }]) => ({
     id,
     at: fieldPath(["workspaces", id, "root"]),
     root: resolve(folder, fromHome(root, home)),
     profile,
     sandbox,
+    approvals,
     patch,
     hooks,
   }))
@@ -166,6 +168,7 @@ const onCommandLine = (folder: string): Registration => {
     root,
     profile: "workspace-write",
     sandbox: "auto",
+    approvals: "off",
     patch: patchDefaults,
     hooks: noHooks,
   }
@@ -241,12 +244,13 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 })
 
 /** Names and ids were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ hooks, id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+const settingsOf = ({ approvals, hooks, id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
   id: id as WorkspaceId,
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
   sandbox,
+  approvals,
   patch,
   hooks,
 })

@@ -164,6 +164,37 @@ const rights = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** Calls that are held for a person, and what persons have granted for good. */
+const approvals = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`CREATE TABLE approvals (
+        approval_id TEXT PRIMARY KEY,
+        operation_id TEXT NOT NULL UNIQUE,
+        workspace_id TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL,
+        hold TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        decided_at INTEGER,
+        decided_by TEXT,
+        reason TEXT
+      ) STRICT`,
+      sql`CREATE INDEX approvals_open ON approvals (state, expires_at)`,
+      sql`CREATE TABLE grants (
+        grant_id TEXT PRIMARY KEY,
+        workspace_id TEXT NOT NULL,
+        argv TEXT NOT NULL,
+        granted_by TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+      ) STRICT`,
+    ],
+    { discard: true },
+  ),
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
@@ -171,6 +202,7 @@ const steps = {
   "0004_subjects": subjects,
   "0005_works": works,
   "0006_rights": rights,
+  "0007_approvals": approvals,
 }
 
 /** Brings the database to the newest shape; does nothing when it is there already. */

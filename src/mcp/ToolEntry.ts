@@ -11,7 +11,8 @@ import type { Touches } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import type { WorkspaceSettings } from "../services/AppConfig.ts"
 import { Caller } from "../services/Caller.ts"
-import { type GatedTool, Operations } from "../services/Operations.ts"
+import type { GatedTool, Holds, KnownTool } from "../services/GatedTool.ts"
+import { Operations } from "../services/Operations.ts"
 import type { Reply } from "../services/Runner.ts"
 import { problemsOf } from "./Problems.ts"
 import type { ToolSet } from "./ToolList.ts"
@@ -43,6 +44,8 @@ export interface WorkspaceEntry<P extends ParametersSchema, S extends ResultSche
   readonly names: (input: P["Type"]) => { readonly workspace: string } | { readonly process: string }
   readonly touches?: (input: P["Type"], workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
   readonly lease?: (input: P["Type"], touches: Touches, workspace: WorkspaceSettings) => LeaseRequest | undefined
+  /** How a call that a person has to allow is shown and run later; every recorded tool says it. */
+  readonly holds?: Holds<P["Type"]>
   /** All it changes goes through the journal of patches. */
   readonly journaled?: boolean
   /** Made once for each workspace, with the services of that workspace. */
@@ -68,6 +71,8 @@ export interface ToolEntry<out R> {
   /** The text beside a structured result. */
   readonly text: (result: Schema.JsonObject) => string
   readonly workspaceTool?: WorkspaceTool
+  /** For calls of it that are stored and made later. */
+  readonly known?: KnownTool
 }
 
 const toolOf = <P extends ParametersSchema, S extends ResultSchema>(entry: Described<P, S>) =>
@@ -98,6 +103,7 @@ export const workspaceTool = <P extends ParametersSchema, S extends ResultSchema
     names: entry.names,
     touches: entry.touches ?? (() => Result.succeed({})),
     lease: entry.lease ?? (() => undefined),
+    ...(entry.holds === undefined ? {} : { holds: entry.holds }),
   }
   return {
     tool: toolOf(entry),
@@ -117,6 +123,15 @@ export const workspaceTool = <P extends ParametersSchema, S extends ResultSchema
       return entry.waits === true ? (args) => reportingProgress(call(args)) : call
     },
     text,
+    // The gate gives it arguments that `decode` has let through.
+    ...(entry.records
+      ? {
+          known: {
+            gated: gated as GatedTool<Schema.JsonObject>,
+            decode: (args) => decode(args) as Effect.Effect<Schema.JsonObject, InvalidArguments>,
+          },
+        }
+      : {}),
     workspaceTool: {
       name: entry.name,
       journaled: entry.journaled ?? false,

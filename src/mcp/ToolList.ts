@@ -4,12 +4,12 @@
  */
 import type { Effect } from "effect"
 import type { Refusal } from "../schema/Refusal.ts"
-import type { AppConfig } from "../services/AppConfig.ts"
+import type { AppConfig, WorkspaceSettings } from "../services/AppConfig.ts"
 import type { Caller } from "../services/Caller.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
 
 /** A set of the configuration's `tools`. */
-export type ToolSet = "files" | "patch" | "process" | "works"
+export type ToolSet = "files" | "patch" | "process" | "works" | "approvals"
 
 export interface ListedTool extends Omit<ToolRow, "call"> {
   /** A tool that belongs to no set is always offered. */
@@ -17,17 +17,28 @@ export interface ListedTool extends Omit<ToolRow, "call"> {
 }
 
 /** The tools this configuration offers: those it picks, without the ones no registered workspace could use. */
-export const offered = (list: ReadonlyArray<ListedTool>, { tools, workspaces }: AppConfig["Service"]): ReadonlyArray<ListedTool> => {
+export const offered = (
+  list: ReadonlyArray<ListedTool>,
+  { approvals, tools, workspaces }: AppConfig["Service"],
+): ReadonlyArray<ListedTool> => {
   const profiles = [...workspaces.values()].map(({ profile }) => profile)
   const usable = {
     files: true,
     patch: profiles.some(({ files }) => files.some(({ access }) => access === "write")),
     process: profiles.some(({ exec }) => exec === "on"),
     works: true,
+    approvals: [...workspaces.values()].some(holdsCalls),
   }
   const picked = new Set<string>(tools)
-  return list.filter(({ name, set }) => set === undefined || (usable[set] && (picked.has("all") || picked.has(set) || picked.has(name))))
+  const isOpen = (name: string) => name !== "approval_resolve" || approvals.resolver === "caller"
+  return list.filter(
+    ({ name, set }) => isOpen(name) && (set === undefined || (usable[set] && (picked.has("all") || picked.has(set) || picked.has(name)))),
+  )
 }
+
+/** Whether calls may have to wait for a person. */
+const holdsCalls = ({ approvals, profile }: WorkspaceSettings): boolean =>
+  approvals === "confirm" || profile.commands.some(({ decision }) => decision === "ask")
 
 /** A call of a tool by its name. */
 export type CallTool = (name: string, args: unknown) => Effect.Effect<Answer, Refusal, Caller>

@@ -2,10 +2,12 @@
  * The tools, and what is made of them: the list that clients get, calls for the edges, handlers for the workspace side. A
  * new tool is one entry in its subject's file and its name here.
  */
-import { Context, Effect, Option, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import * as Tool from "effect/ai/Tool"
 import type { WorkspaceTool } from "../runner/Handlers.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
+import type { Approvals } from "../services/Approvals.ts"
+import { GatedTools } from "../services/GatedTool.ts"
 import type { LeaseManager } from "../services/LeaseManager.ts"
 import type { Operations } from "../services/Operations.ts"
 import type { Sandbox } from "../services/Sandbox.ts"
@@ -14,6 +16,7 @@ import type { Works } from "../services/Works.ts"
 import { isObject } from "./Rpc.ts"
 import type { ToolEntry } from "./ToolEntry.ts"
 import type { CallTool, ListedTool } from "./ToolList.ts"
+import { approvalCreate, approvalResolve, operationResume } from "./tools/approval.ts"
 import { find, read, search } from "./tools/files.ts"
 import { operationStatus } from "./tools/operation.ts"
 import { applyPatch, edit, write } from "./tools/patch.ts"
@@ -22,7 +25,7 @@ import { steerClaimNext, steerComplete, steerStatus, workFinish, workOpen } from
 import { workspaceInfo } from "./tools/workspace.ts"
 
 /** What the tools need of the control side. */
-export type ControlServices = Operations | Store | AppConfig | LeaseManager | Sandbox | Works
+export type ControlServices = Operations | Approvals | Store | AppConfig | LeaseManager | Sandbox | Works
 
 export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   workspaceInfo,
@@ -43,10 +46,18 @@ export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   steerClaimNext,
   steerComplete,
   workFinish,
+  operationResume,
+  approvalCreate,
+  approvalResolve,
 ]
 
 /** The handlers for the workspace side. */
 export const workspaceTools: ReadonlyArray<WorkspaceTool> = entries.flatMap(({ workspaceTool }) => workspaceTool ?? [])
+
+/** The recorded tools, for the gate. */
+export const layerGatedTools: Layer.Layer<GatedTools> = Layer.sync(GatedTools, () =>
+  GatedTools.of(new Map(entries.flatMap(({ known, tool }) => (known === undefined ? [] : [[tool.name, known]])))),
+)
 
 /** Calls by name, on this control side. */
 export const callOn = (services: Context.Context<ControlServices>): CallTool => {

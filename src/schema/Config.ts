@@ -78,7 +78,9 @@ export const WorkspaceEntry = Schema.Struct({
   profile: field(Name, "read-only"),
   environment: field(Name, "host"),
   sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
-  approvals: field(Schema.Literals(["off", "confirm"]).check(only((value) => value === "off", "approvals are", '"off"')), "off"),
+  approvals: field(Schema.Literals(["off", "confirm"]), "off").annotate({
+    description: "confirm: every change and command that the profile allows waits for a person",
+  }),
   patch: field(PatchSettings, patchDefaults),
   hooks: field(HookSettings, noHooks),
 }).check(
@@ -140,6 +142,10 @@ export const ToolChoice = Schema.Literals([
   "steer_claim_next",
   "steer_complete",
   "work_finish",
+  "approvals",
+  "approval_create",
+  "approval_resolve",
+  "operation_resume",
 ])
 export type ToolChoice = typeof ToolChoice.Type
 
@@ -157,11 +163,10 @@ const Http = Schema.Struct({
 })
 
 const Approvals = Schema.Struct({
-  resolver: field(
-    Schema.Literals(["operator", "caller"]).check(only((value) => value === "operator", "approvals are", '"operator"')),
-    "operator",
-  ),
-  expires: field(Span.check(only((value) => Duration.toHours(value) === 1, "approvals are", '"1 hour"')), Duration.hours(1)),
+  resolver: field(Schema.Literals(["operator", "caller"]), "operator").annotate({
+    description: "Who may grant: the operator alone, or also the caller whose call is held",
+  }),
+  expires: field(Span, Duration.hours(1)).annotate({ description: "A held call that nobody decided about is given up after this time" }),
 })
 
 const Retention = Schema.Struct({
@@ -190,7 +195,7 @@ export const decodeConfig = (value: unknown): Result.Result<ConfigFile, Readonly
 
 /** Every problem of a failed decoding. */
 const problemsIn = (issue: SchemaIssue.Issue): ReadonlyArray<ConfigProblem> =>
-  format(issue).issues.map(({ path, message }) => ({ at: fieldPath(path ?? []), problem: excerpt(message, 400) }))
+  format(issue).issues.map(({ path, message }) => ({ at: fieldPath(path ?? []), problem: excerpt(message, 800) }))
 
 const unknownField = ({ ast }: SchemaIssue.UnexpectedKey): string => {
   if (ast._tag !== "Objects") return "is not known"

@@ -1,5 +1,6 @@
 /** The closed list of refusals: what a call can be answered with instead of a result. */
 import { Schema } from "effect"
+import { ApprovalConflict, ApprovalNotFound, ApprovalRequired, ApprovalStale } from "./Approval.ts"
 import { EncodingUnsupported, NotText } from "./Files.ts"
 import { WorkspaceBusy } from "./Lease.ts"
 import {
@@ -62,6 +63,10 @@ export const Refusal = Schema.Union([
   WorkClosed,
   InstructionNotFound,
   InstructionConflict,
+  ApprovalRequired,
+  ApprovalConflict,
+  ApprovalStale,
+  ApprovalNotFound,
   StoreUnavailable,
   RunnerUnavailable,
   StorageFull,

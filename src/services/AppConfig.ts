@@ -16,6 +16,7 @@ export interface WorkspaceSettings {
   readonly realRoot: string
   readonly profile: Profile
   readonly sandbox: "auto" | "required" | "off"
+  readonly approvals: "off" | "confirm"
   readonly patch: PatchSettings
   readonly hooks: HookSettings
 }
@@ -33,6 +34,7 @@ export class AppConfig extends Context.Service<
       readonly origins: ReadonlyArray<string>
     }
     readonly tools: ReadonlyArray<ToolChoice>
+    readonly approvals: ConfigFile["approvals"]
     readonly retention: ConfigFile["retention"]
     /** Absolute and real; exists, and only the server's user can enter it. */
     readonly stateFolder: string

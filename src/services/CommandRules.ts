@@ -67,8 +67,18 @@ export const verdictOf = ({ argv: [program = "", ...tokens] }: CommandRule, { gu
 }
 
 /** Whether an allow covers this command: word for word, and with nothing around it that changes what it does. */
-const covers = ({ argv }: CommandRule, { altered, guessed, words }: SimpleCommand): boolean =>
+const covers = ({ argv }: Pick<CommandRule, "argv">, { altered, guessed, words }: SimpleCommand): boolean =>
   altered !== true && guessed !== true && argv.every((token, at) => words[at] === token)
+
+/**
+ * Whether every one of these commands begins with words that were allowed for good, word for word, so that `npm testx` is
+ * not `npm test`, and what stands behind `&&` needs words of its own. What is set for a command, or hidden in it, is not
+ * covered; what a covered command runs by itself is its own affair.
+ */
+export const coveredBy = (allowed: ReadonlyArray<Pick<CommandRule, "argv">>, commands: ReadonlyArray<SimpleCommand>): boolean => {
+  const own = commands.filter(({ carries, guessed }) => carries !== true && guessed !== true)
+  return own.length > 0 && own.every((command) => allowed.some((rule) => covers(rule, command)))
+}
 
 /** A program is known by its name, wherever it lies; on some disks in any case of letters. */
 const programVerdict = (program: string, word: CommandWord): Verdict => {

@@ -27,20 +27,28 @@ export const Ended = Schema.Struct({
 const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 const orNull = (value: unknown) => (value === undefined ? null : toJson(value))
 
-/** A key belongs to the newest operation that was begun with it; the store begins one only where the key is free. */
-const OperationStarted = eventKind("OperationStarted", Started, (sql, { at, body, subject }) => {
-  const insert = sql`INSERT INTO operations
-    (operation_id, operation_key, caller, workspace_id, kind, fingerprint, check_only, state, server, created_at)
-    VALUES (${subject}, ${body.operation_key ?? null}, ${body.caller}, ${body.workspace_id}, ${body.kind}, ${body.fingerprint},
-      ${body.check_only ? 1 : 0}, 'running', ${body.server}, ${at})`
-  return body.operation_key === undefined
-    ? insert
-    : Effect.andThen(
-        sql`UPDATE operations SET operation_key = NULL
-          WHERE caller = ${body.caller} AND workspace_id = ${body.workspace_id} AND operation_key = ${body.operation_key}`,
-        insert,
-      )
-})
+/** An operation comes into being. A key belongs to the newest that has it; the store begins one only where the key is free. */
+const comesIn = (name: string, state: OperationState) =>
+  eventKind(name, Started, (sql: SqlClient.SqlClient, { at, body, subject }: Entry<typeof Started.Type>) => {
+    const insert = sql`INSERT INTO operations
+      (operation_id, operation_key, caller, workspace_id, kind, fingerprint, check_only, state, server, created_at)
+      VALUES (${subject}, ${body.operation_key ?? null}, ${body.caller}, ${body.workspace_id}, ${body.kind}, ${body.fingerprint},
+        ${body.check_only ? 1 : 0}, ${state}, ${body.server}, ${at})`
+    return body.operation_key === undefined
+      ? insert
+      : Effect.andThen(
+          sql`UPDATE operations SET operation_key = NULL
+            WHERE caller = ${body.caller} AND workspace_id = ${body.workspace_id} AND operation_key = ${body.operation_key}`,
+          insert,
+        )
+  })
+
+/** A held operation runs at last, in this server. */
+const OperationResumed = eventKind(
+  "OperationResumed",
+  Schema.Struct({ server: Schema.String }),
+  (sql, { body, subject }) => sql`UPDATE operations SET state = 'running', server = ${body.server} WHERE operation_id = ${subject}`,
+)
 
 /** An event after which the operation is in that state. */
 const comesTo = (name: string, state: OperationState) =>
@@ -58,7 +66,10 @@ const comesTo = (name: string, state: OperationState) =>
 
 /** The event that brings an operation into a state. */
 export const operationEvents = {
-  started: OperationStarted,
+  started: comesIn("OperationStarted", "running"),
+  held: comesIn("OperationHeld", "held"),
+  resumed: OperationResumed,
+  denied: comesTo("OperationDenied", "denied"),
   running: comesTo("ProcessStarted", "running"),
   done: comesTo("OperationFinished", "done"),
   failed: comesTo("OperationFailed", "failed"),

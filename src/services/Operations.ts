@@ -3,39 +3,31 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, type Result, Schema, Scope } from "effect"
+import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
+import { ApprovalNotFound, ApprovalRequired, ApprovalStale } from "../schema/Approval.ts"
 import type { Outcome } from "../schema/Journal.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
-import { Cancelled, CheckOnlyConflict, OperationKeyConflict } from "../schema/Operation.ts"
+import { Cancelled, CheckOnlyConflict, InvalidArguments, OperationKeyConflict } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
 import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
+import { excerpt } from "../schema/Retry.ts"
 import type { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "./AppConfig.ts"
+import { Approvals, conflictOf, type Held, isHeld, isoTime } from "./Approvals.ts"
 import { Caller } from "./Caller.ts"
 import { workspaceFor } from "./CallerRights.ts"
 import { CommandReader } from "./CommandReader.ts"
+import { holding, isRemembered, mayBeRemembered, questionOf } from "./Confirmation.ts"
 import { Digest } from "./Digest.ts"
 import { Endings } from "./Endings.ts"
+import { type GatedTool, GatedTools } from "./GatedTool.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import { Policy, refusalOf } from "./Policy.ts"
 import { type CutOperation, type Reply, Runner, type RunRequest } from "./Runner.ts"
 import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 import { Works } from "./Works.ts"
-
-/** What the gate has to know about a tool. */
-export interface GatedTool<in Input = never> {
-  readonly name: string
-  /** Changes something: recorded, keyed, leased. */
-  readonly records: boolean
-  /** The workspace the call names, or the process whose workspace it is. */
-  readonly names: (input: Input) => { readonly workspace: string } | { readonly process: string }
-  /** What the call would touch, for the policy. */
-  readonly touches: (input: Input, workspace: WorkspaceSettings) => Result.Result<Touches, Refusal>
-  /** The lease the call needs; none for what changes nothing. */
-  readonly lease: (input: Input, touches: Touches, workspace: WorkspaceSettings) => LeaseRequest | undefined
-}
 
 /** Arguments every recorded tool may have beside its own. */
 interface Recording {
@@ -56,6 +48,10 @@ export class Operations extends Context.Service<
   {
     /** Lets one call through the gate and answers with its result, or with the stored one for a known key. */
     readonly run: <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) => Effect.Effect<Reply, Refusal, Caller>
+    /** Holds a call for a person although nothing asks for one. Answers with what is held. */
+    readonly hold: (tool: string, args: unknown, reason: string | undefined) => Effect.Effect<Held, Refusal, Caller>
+    /** Runs a held call of this caller that a person has granted, once; after that answers with its outcome. */
+    readonly resume: (approvalId: string) => Effect.Effect<Reply & { readonly kind: string }, Refusal, Caller>
     /** The settings of a workspace this caller may use, under a profile held to the caller's highest. */
     readonly authorize: (workspaceId: string) => Effect.Effect<WorkspaceSettings, WorkspaceNotFound | Unauthorized, Caller>
     /** The operation as it is now; one whose server is gone is settled first, by what the workspace side knows of it. */
@@ -78,6 +74,8 @@ const make = Effect.gen(function* () {
   const digest = yield* Digest
   const endings = yield* Endings
   const works = yield* Works
+  const approvals = yield* Approvals
+  const tools = yield* GatedTools
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
 
@@ -130,15 +128,21 @@ const make = Effect.gen(function* () {
     })
   })
 
-  /** Commands are read only where a rule is about them. */
-  const understood = Effect.fnUntraced(function* (settings: WorkspaceSettings, touches: Touches) {
-    if (touches.exec === undefined || settings.profile.commands.length === 0) return touches
-    return { ...touches, exec: yield* reader.read(touches.exec) }
+  const withCommands = Effect.fnUntraced(function* (touches: Touches) {
+    return touches.exec === undefined || touches.exec.commands !== undefined
+      ? touches
+      : { ...touches, exec: yield* reader.read(touches.exec) }
   })
 
+  /** Commands are read only where a rule is about them. */
+  const understood = (settings: WorkspaceSettings, touches: Touches) =>
+    settings.profile.commands.length === 0 ? Effect.succeed(touches) : withCommands(touches)
+
+  /** Refuses what the profile forbids. */
   const decide = Effect.fnUntraced(function* (settings: WorkspaceSettings, touches: Touches) {
-    const refusal = refusalOf(settings.profile, policy.decide(settings.profile, touches))
-    if (refusal !== undefined) return yield* refusal
+    const decision = policy.decide(settings.profile, touches)
+    const refusal = refusalOf(settings.profile, decision)
+    return refusal === undefined ? decision : yield* refusal
   })
 
   /** The operation once it has an outcome; as it is when the wait for another server's is over. */
@@ -159,6 +163,8 @@ const make = Effect.gen(function* () {
       return yield* new OperationKeyConflict({ operation_key, operation_id: operationId, kind })
     if (recorded.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: operationId })
     const known = yield* outcomeOf(recorded, asked.waitMs)
+    const held = isUnrun(known) ? yield* approvals.byOperation(known.operationId) : Option.none()
+    if (Option.isSome(held)) return yield* answerHeld(held.value, asked)
     if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
     if (known.result !== undefined && !keyIsFree(known)) return { result: known.result }
     if (known.state === "running")
@@ -181,17 +187,28 @@ const make = Effect.gen(function* () {
     ...(profile === config.workspaces.get(id)?.profile ? {} : { profile }),
   })
 
+  const { changedSince, holdOf } = holding((settings, tool, input) => runner.execute(requestOf(settings, tool, input)), digest)
+
   /** Takes the lease, records the beginning and runs; for a key that became known meanwhile only says whose it is. */
   const perform = Effect.fnUntraced(function* (asked: Asked) {
     if (asked.lease !== undefined)
       yield* leases.acquire(asked.workspace, asked.lease, `${asked.kind} of ${asked.caller} (${asked.client})`, asked.waitMs)
-    const { begun, operation } = yield* store.begin(asked)
+    const { begun, operation } = yield* asked.held === undefined ? store.begin(asked) : approvals.consume(asked.held)
     if (!begun) return { operation }
-    const reply = yield* runner
-      .execute({ ...requestOf(asked.workspace, asked.kind, asked.input), operationId: operation.operationId })
-      .pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
+    const request = { ...requestOf(asked.workspace, asked.kind, asked.input), operationId: operation.operationId }
+    const execution =
+      asked.held === undefined ? runner.execute(request) : onShownGround(asked.held, asked.workspace, runner.execute(request))
+    const reply = yield* execution.pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
     return { operation, reply }
   })
+
+  /** Runs what a person was shown only where it would still do what was shown. */
+  const onShownGround = ({ approvalId, hold }: Held, settings: WorkspaceSettings, execution: Effect.Effect<Reply, Refusal>) =>
+    Effect.gen(function* () {
+      const changed = yield* changedSince(settings, hold)
+      if (changed.length > 0) return yield* new ApprovalStale({ approval_id: approvalId, paths: changed })
+      return yield* execution
+    }).pipe(Effect.catchTag("VERSION_CONFLICT", ({ path }) => Effect.fail(new ApprovalStale({ approval_id: approvalId, paths: [path] }))))
 
   /** Runs a recorded call inside its lease; the lease ends with the call, or with the process it left running. */
   const execute = Effect.fnUntraced(function* (asked: Asked) {
@@ -273,7 +290,8 @@ const make = Effect.gen(function* () {
     )
   })
 
-  const run = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
+  /** Everything the gate knows of a call before it is recorded; what the profile forbids is refused here. */
+  const prepare = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
     const caller = yield* Caller
     const place = yield* placeOf(tool.names(input))
     const settings = yield* authorize(place.workspaceId)
@@ -281,10 +299,9 @@ const make = Effect.gen(function* () {
     const { work_id } = input as Recording
     if (work_id !== undefined) yield* works.coordination(work_id)
     const touches = yield* understood(settings, yield* Effect.fromResult(tool.touches(input, settings)))
-    yield* decide(settings, touches)
-    if (!tool.records) return yield* runner.execute(requestOf(settings, tool.name, input))
+    const decision = yield* decide(settings, touches)
     const { operation_key: key, check_only: checkOnly, lease_wait_ms: waitMs = DEFAULT_LEASE_WAIT } = input as Recording
-    const asked: Asked = {
+    const asked = (): Asked => ({
       kind: tool.name,
       key,
       caller: caller.name,
@@ -296,22 +313,82 @@ const make = Effect.gen(function* () {
       fingerprint: digest.sha256(fingerprintText(input)),
       checkOnly: checkOnly ?? false,
       input,
-    }
+    })
+    return { settings, touches, decision, asked }
+  })
+
+  const run = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(tool: GatedTool<Input>, input: Input) {
+    const { asked: toAsked, decision, settings, touches } = yield* prepare(tool, input)
+    if (!tool.records) return yield* runner.execute(requestOf(settings, tool.name, input))
+    const asked = toAsked()
     return yield* once(
       asked,
       Effect.gen(function* () {
-        const recorded = key === undefined ? Option.none() : yield* store.byKey(caller.name, settings.id, key)
+        const recorded = asked.key === undefined ? Option.none() : yield* store.byKey(asked.caller, settings.id, asked.key)
         const known = Option.isSome(recorded) ? yield* settled(recorded.value) : undefined
         if (known !== undefined && !keyIsFree(known)) return yield* replay(known, asked)
-        return yield* execute(asked)
+        const question = asked.checkOnly ? undefined : questionOf(settings, decision, touches)
+        if (question === undefined) return yield* execute(asked)
+        const read = yield* withCommands(touches)
+        if (yield* isAllowedForGood(tool, asked, read)) return yield* execute(asked)
+        const held = yield* approvals.ask(asked, yield* holdOf(tool, asked, read, question, undefined))
+        return yield* isHeld(held) ? answerHeld(held, asked) : replay(held, asked)
       }),
     )
+  })
+
+  // --- calls that wait for a person ---------------------------------------------------------------------------------
+
+  /** Whether a person has allowed such commands before, for good. */
+  const isAllowedForGood = Effect.fnUntraced(function* <Input extends Schema.JsonObject>(
+    { holds }: GatedTool<Input>,
+    { input, workspaceId }: Asked,
+    touches: Touches,
+  ) {
+    return mayBeRemembered(touches, holds?.shown(input as Input) ?? {}) && isRemembered(touches, yield* approvals.grants(workspaceId))
+  })
+
+  /** What becomes of a held call now: it still waits, it may not run, it runs, or it has. */
+  const answerHeld = (held: Held, asked: Asked): Effect.Effect<Reply, Refusal> =>
+    Effect.gen(function* () {
+      if (held.state === "pending") return yield* requiredOf(held)
+      if (held.state === "denied" || held.state === "expired") return yield* conflictOf(held)
+      const tool = tools.get(asked.kind)?.gated
+      const { changes } = held.hold.shown
+      const input = changes === undefined ? held.hold.input : (tool?.holds?.pinned?.(held.hold.input, changes) ?? held.hold.input)
+      return yield* execute({ ...asked, held, input })
+    })
+
+  const hold = Effect.fn("Operations.hold")(function* (name: string, args: unknown, reason: string | undefined) {
+    const tool = tools.get(name)
+    if (tool === undefined)
+      return yield* new InvalidArguments({ problems: [`tool: found ${excerpt(name, 60)}, wanted one of ${[...tools.keys()].join(", ")}`] })
+    const input = yield* tool.decode(args)
+    const { asked, touches } = yield* prepare(tool.gated, input)
+    if (asked().checkOnly) return yield* new InvalidArguments({ problems: ["arguments.check_only: a preview needs nobody's approval"] })
+    const question = { rule: "approval_create", subject: `the call of ${name}` }
+    const held = yield* approvals.ask(asked(), yield* holdOf(tool.gated, asked(), yield* withCommands(touches), question, reason))
+    if (isHeld(held)) return held
+    return yield* new OperationKeyConflict({ operation_key: asked().key ?? "", operation_id: held.operationId, kind: held.kind })
+  })
+
+  const resume = Effect.fn("Operations.resume")(function* (approvalId: string) {
+    const caller = yield* Caller
+    const held = Option.getOrUndefined(yield* approvals.byId(approvalId))
+    const tool = held === undefined ? undefined : tools.get(held.hold.shown.kind)
+    // Another caller's approval is as good as unknown.
+    if (held === undefined || tool === undefined || held.caller !== caller.name)
+      return yield* new ApprovalNotFound({ approval_id: approvalId })
+    const { asked } = yield* prepare(tool.gated, held.hold.input)
+    return { ...(yield* answerHeld(held, asked())), kind: tool.gated.name }
   })
 
   return Operations.of({
     // One span a call; where in our code it was made says nothing and costs more than the rest of it.
     run: (tool, input) =>
       Effect.withSpan(run(tool, input), "Operations.run", { attributes: { tool: tool.name }, captureStackTrace: false }),
+    hold,
+    resume,
     authorize,
     settled,
   })
@@ -331,7 +408,16 @@ interface Asked {
   readonly fingerprint: string
   readonly checkOnly: boolean
   readonly input: Schema.JsonObject
+  /** Set when a person has allowed it. */
+  readonly held?: Held
 }
+
+/** It may be one that was held and never ran. */
+const isUnrun = ({ refusal, result, state }: Recorded): boolean =>
+  result === undefined && refusal === undefined && ["held", "denied", "cancelled"].includes(state)
+
+const requiredOf = ({ approvalId, expiresAt, hold: { shown, subject }, operationId }: Held): ApprovalRequired =>
+  new ApprovalRequired({ approval_id: approvalId, operation_id: operationId, expires_at: isoTime(expiresAt), rule: shown.rule, subject })
 
 const cutOf = ({ kind, operationId }: Recorded): CutOperation => ({ operationId, tool: kind })
 

@@ -56,16 +56,11 @@ export const decide = (profile: Profile, touches: Touches): Decision => {
   return decideCommands(profile.commands, touches.exec.commands ?? [{ words: [ANY] }])
 }
 
-/** The refusal a decision stands for; undefined for one that lets the call go on. */
+/** The refusal a decision stands for; undefined for one that lets the call go on, or hold for a person. */
 export const refusalOf = (profile: Profile, decision: Decision): PolicyDenied | PathProtected | undefined => {
   switch (decision._tag) {
     case "deny":
       return new PolicyDenied({ profile: profile.name, rule: decision.rule, subject: decision.subject })
-    // Holding a call for a person has its own place in the gate; until then a rule that asks refuses.
-    case "ask": {
-      const rule = `${decision.rule}; a person must allow it, and this version cannot ask one`
-      return new PolicyDenied({ profile: profile.name, rule, subject: decision.subject })
-    }
     case "protected":
       return new PathProtected({ path: decision.subject, rule: decision.rule })
     default:

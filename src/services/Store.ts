@@ -22,9 +22,15 @@ export interface Beginning {
   readonly checkOnly: boolean
 }
 
+/** Whether a call may go on to run, and the operation that has its key or id. */
+export interface Begun {
+  readonly begun: boolean
+  readonly operation: Recorded
+}
+
 /** How an operation ended, or that it left a process running. */
 export interface Ending {
-  readonly state: "running" | "done" | "failed" | "cancelled" | "interrupted"
+  readonly state: "running" | "done" | "failed" | "denied" | "cancelled" | "interrupted"
   readonly result?: Schema.JsonObject
   readonly refusal?: RefusalRecord
   readonly processId?: string
@@ -59,7 +65,11 @@ export class Store extends Context.Service<
   Store,
   {
     /** Records that an operation begins; or, when the key is taken, returns the operation that has it. */
-    readonly begin: (beginning: Beginning) => Effect.Effect<{ readonly begun: boolean; readonly operation: Recorded }, StoreFailure>
+    readonly begin: (beginning: Beginning) => Effect.Effect<Begun, StoreFailure>
+    /** The same for an operation that is held and does not run yet. */
+    readonly hold: (beginning: Beginning) => Effect.Effect<Begun, StoreFailure>
+    /** Records that a held operation runs now, in this server; only once, whoever asks. */
+    readonly resume: (operationId: string) => Effect.Effect<Begun | undefined, StoreFailure>
     /** Records an outcome. */
     readonly settle: (operation: Recorded, ending: Ending) => Effect.Effect<void, StoreFailure>
     readonly byId: (operationId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
@@ -153,16 +163,17 @@ const make = Effect.gen(function* () {
   const byKey = (caller: string, workspaceId: string, key: string) =>
     refused(Effect.map(rowByKey({ caller, workspaceId, key }), Option.map(toRecorded)))
 
-  const begin = Effect.fn("Store.begin")(function* (beginning: Beginning) {
+  const comeIn = Effect.fnUntraced(function* (beginning: Beginning, state: "running" | "held") {
     const known = beginning.key === undefined ? Option.none() : yield* rowByKey({ ...beginning, key: beginning.key })
     const holder = Option.map(known, toRecorded)
     if (Option.isSome(holder) && !keyIsFree(holder.value)) return { begun: false, operation: holder.value }
     const operationId = yield* newId(yield* Clock.currentTimeMillis)
-    const { at } = yield* ledger.append(operationEvents.started, operationId, startedBody(beginning, server.self))
+    const event = state === "held" ? operationEvents.held : operationEvents.started
+    const { at } = yield* ledger.append(event, operationId, startedBody(beginning, server.self))
     const operation: Recorded = {
       ...beginning,
       operationId,
-      state: "running",
+      state,
       createdAt: at,
       finishedAt: undefined,
       processId: undefined,
@@ -172,6 +183,15 @@ const make = Effect.gen(function* () {
       server: server.self,
     }
     return { begun: true, operation }
+  }, ledger.transaction)
+
+  const resume = Effect.fn("Store.resume")(function* (operationId: string) {
+    const known = Option.map(yield* rowById(operationId), toRecorded)
+    if (Option.isNone(known)) return undefined
+    const operation = known.value
+    if (operation.state !== "held") return { begun: false, operation }
+    yield* ledger.append(operationEvents.resumed, operationId, { server: server.self })
+    return { begun: true, operation: { ...operation, state: "running" as const, server: server.self } }
   }, ledger.transaction)
 
   const settle = Effect.fn("Store.settle")(function* (operation: Recorded, ending: Ending) {
@@ -209,7 +229,9 @@ const make = Effect.gen(function* () {
   })
 
   return Store.of({
-    begin,
+    begin: Effect.fn("Store.begin")((beginning: Beginning) => comeIn(beginning, "running")),
+    hold: Effect.fn("Store.hold")((beginning: Beginning) => comeIn(beginning, "held")),
+    resume,
     settle: (operation, ending) =>
       settle(operation, ending).pipe(
         Effect.mapError((failure) =>

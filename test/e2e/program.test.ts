@@ -180,7 +180,7 @@ describe("codespace mcp", () => {
     expect(readFileSync(join(made.home, "two/a.txt"), "utf8")).toBe("changed\n")
   })
 
-  it("runs no command that a rule of its profile denies or asks about, and shows the rules", async () => {
+  it("runs no command that a rule of its profile denies, nor one that it asks about before a person has decided, and shows the rules", async () => {
     const made = home()
     const commands = [
       { argv: ["touch", "denied"], decision: "deny", reason: "not here" },
@@ -209,7 +209,7 @@ describe("codespace mcp", () => {
     )
     expect(texts.pop()).toContain("(rule: commands: deny touch denied (not here))")
     expect(readFileSync(join(made.workspace, "a.txt"), "utf8")).toBe("a\n")
-    for (const text of texts.slice(1)) expect(text).toMatch(/^POLICY_DENIED: .*a person must allow it, and this version cannot ask one/)
+    for (const text of texts.slice(1)) expect(text).toMatch(/^APPROVAL_REQUIRED: running .* is held for a person \(commands: /)
     expect(readdirSync(made.workspace).sort()).toEqual(["a.txt", "fine"])
     expect(access).toMatchObject({ commands })
   })

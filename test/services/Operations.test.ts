@@ -1,18 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
+import { defaults, noHooks, patchDefaults } from "../../src/schema/ConfigDefaults.ts"
 import type { Outcome } from "../../src/schema/Journal.ts"
 import { VersionConflict } from "../../src/schema/Patch.ts"
 import type { Profile } from "../../src/schema/Policy.ts"
 import type { Refusal } from "../../src/schema/Refusal.ts"
 import { ConfinedPath, WorkspaceId } from "../../src/schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "../../src/services/AppConfig.ts"
+import { Approvals } from "../../src/services/Approvals.ts"
 import { Caller } from "../../src/services/Caller.ts"
 import { CommandReader } from "../../src/services/CommandReader.ts"
 import { Endings } from "../../src/services/Endings.ts"
+import { type GatedTool, GatedTools } from "../../src/services/GatedTool.ts"
 import { LeaseManager } from "../../src/services/LeaseManager.ts"
-import { type GatedTool, Operations } from "../../src/services/Operations.ts"
+import { Operations } from "../../src/services/Operations.ts"
 import { Policy } from "../../src/services/Policy.ts"
 import { type Reply, Runner, type RunRequest } from "../../src/services/Runner.ts"
 import { ShellParser } from "../../src/services/ShellParser.ts"
@@ -37,6 +39,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   realRoot: "/w",
   profile,
   sandbox: "auto",
+  approvals: "off",
   patch: patchDefaults,
   hooks: noHooks,
 })
@@ -49,6 +52,7 @@ const config = {
   workspaces: new Map([...["app", "other"].map(settingsOf), guarded].map((settings) => [settings.id, settings])),
   http: { host: "127.0.0.1", port: 0, hosts: [], origins: [] },
   tools: ["all"],
+  approvals: defaults.approvals,
   stateFolder: "/state",
 } as unknown as AppConfig["Service"]
 
@@ -90,6 +94,8 @@ const gateOn = (runner: Runner["Service"]) =>
   Operations.layer.pipe(
     Layer.provideMerge(Layer.succeed(Runner, runner)),
     Layer.provideMerge(Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, layerCommands)),
+    Layer.provideMerge(Layer.succeed(GatedTools, GatedTools.of(new Map()))),
+    Layer.provideMerge(Approvals.layer),
     Layer.provideMerge(layerRecords),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )
@@ -139,27 +145,31 @@ describe("Operations", () => {
     }).pipe(Effect.provide(gate(execute)))
   })
 
-  it.effect("reads the commands of a call and refuses what a rule denies, or would ask about, before anything is recorded", () => {
-    const { execute, requests } = counting()
-    const exec: GatedTool<Input> = {
-      ...change,
-      name: "exec_command",
-      touches: (input) => Result.succeed({ exec: { line: { argv: input.path.split(" ") } } }),
-      lease: () => ({ kind: "exclusive" }),
-    }
-    return Effect.gen(function* () {
-      const denied = yield* Effect.flip(call(exec, { path: "env A=1 git push", workspace_id: "guarded" }))
-      assert.strictEqual(denied._tag, "POLICY_DENIED")
-      assert.include(denied.message, 'running "git push" (rule: commands: deny git push (leaves))')
-      const asked = yield* Effect.flip(call(exec, { path: "sh -c x", workspace_id: "guarded" }))
-      assert.include(asked.message, "a person must allow it, and this version cannot ask one")
-      assert.strictEqual(requests.length, 0)
-      yield* call(exec, { path: "git status", workspace_id: "guarded" })
-      yield* call(exec, { path: "git push" })
-      assert.strictEqual(requests.length, 2)
-      assert.strictEqual((yield* (yield* SqlClient.SqlClient)`SELECT 1 FROM operations`).length, 2)
-    }).pipe(Effect.provide(gate(execute)))
-  })
+  it.effect(
+    "reads the commands of a call and refuses what a rule denies before anything is recorded, and holds what a rule asks about",
+    () => {
+      const { execute, requests } = counting()
+      const exec: GatedTool<Input> = {
+        ...change,
+        name: "exec_command",
+        touches: (input) => Result.succeed({ exec: { line: { argv: input.path.split(" ") } } }),
+        lease: () => ({ kind: "exclusive" }),
+      }
+      return Effect.gen(function* () {
+        const denied = yield* Effect.flip(call(exec, { path: "env A=1 git push", workspace_id: "guarded" }))
+        assert.strictEqual(denied._tag, "POLICY_DENIED")
+        assert.include(denied.message, 'running "git push" (rule: commands: deny git push (leaves))')
+        const asked = yield* Effect.flip(call(exec, { path: "sh -c x", workspace_id: "guarded" }))
+        assert.strictEqual(asked._tag, "APPROVAL_REQUIRED")
+        // It only looks at the files that its words may name.
+        assert.deepStrictEqual([...new Set(requests.splice(0).map(({ tool }) => tool))], ["read"])
+        yield* call(exec, { path: "git status", workspace_id: "guarded" })
+        yield* call(exec, { path: "git push" })
+        assert.strictEqual(requests.length, 2)
+        assert.strictEqual((yield* (yield* SqlClient.SqlClient)`SELECT 1 FROM operations WHERE state = 'done'`).length, 2)
+      }).pipe(Effect.provide(gate(execute)))
+    },
+  )
 
   it.effect("records a change under its id, and a read not at all", () => {
     const { execute, requests } = counting()

@@ -34,7 +34,7 @@ export interface Connection {
 export type Transport = "stdio" | "http"
 export type Peer = "v2-2025" | "v2-2026" | "v1-2025"
 
-/** A folder for a workspace `app` with these files, and one for the server's state; `remove` takes both away. */
+/** A folder for a workspace `app` with these files, which the command line names, and one for the server's state; `remove` takes both away. */
 export const makeHome = (files: Readonly<Record<string, string>>) => {
   const home = realpathSync(mkdtempSync(join(tmpdir(), "codespace-test-")))
   const workspace = join(home, "app")
@@ -50,7 +50,13 @@ export const makeHome = (files: Readonly<Record<string, string>>) => {
     XDG_CONFIG_HOME: join(home, "config"),
     XDG_CACHE_HOME: join(home, "cache"),
   }
-  return { home, workspace, env, remove: () => rmSync(home, { recursive: true, force: true }) }
+  return {
+    home,
+    workspace,
+    folders: [workspace] as ReadonlyArray<string>,
+    env,
+    remove: () => rmSync(home, { recursive: true, force: true }),
+  }
 }
 export type Home = ReturnType<typeof makeHome>
 
@@ -58,7 +64,8 @@ const info = { name: "codespace-test", version: "1" }
 
 /** Opens a connection; the program of a stdio connection ends with it. */
 export const connect = async (peer: Peer, spec: { readonly stdio: Home } | { readonly http: Served }): Promise<Connection> => {
-  const server = "stdio" in spec ? { command: process.execPath, args: [main, "mcp", spec.stdio.workspace], env: spec.stdio.env } : undefined
+  const server =
+    "stdio" in spec ? { command: process.execPath, args: [main, "mcp", ...spec.stdio.folders], env: spec.stdio.env } : undefined
   if (peer === "v1-2025") {
     const client = new V1Client(info)
     await client.connect(
@@ -99,7 +106,7 @@ const bearer = ({ token }: Served) => ({ Authorization: `Bearer ${token}` })
 
 /** `codespace serve` on a free port, once it has printed where it listens. */
 export const serve = async (home: Home, args: ReadonlyArray<string> = [], token?: string): Promise<Served> => {
-  const child = spawn(process.execPath, [main, "serve", home.workspace, "--port", "0", ...args], {
+  const child = spawn(process.execPath, [main, "serve", ...home.folders, "--port", "0", ...args], {
     env: home.env,
     stdio: ["ignore", "pipe", "pipe"],
   })

@@ -1,12 +1,14 @@
 /** apply_patch, edit, write: three ways to name a change, one transaction. */
 import { Effect, Result, Schema } from "effect"
+import { absent } from "../../schema/Files.ts"
 import type { LeaseRequest } from "../../schema/Lease.ts"
-import { ApplyPatchArguments, EditArguments, PatchResult, type Verify, WriteArguments } from "../../schema/Patch.ts"
+import { ApplyPatchArguments, EditArguments, type FileChange, PatchResult, type Verify, WriteArguments } from "../../schema/Patch.ts"
 import type { Touches } from "../../schema/Policy.ts"
 import type { Refusal } from "../../schema/Refusal.ts"
 import type { Coordination } from "../../schema/Work.ts"
 import { ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
+import type { Holds } from "../../services/GatedTool.ts"
 import { touchedPaths } from "../../services/PatchEngine.ts"
 import { makeHooks } from "../../services/PatchHooks.ts"
 import { PatchTransaction } from "../../services/PatchTransaction.ts"
@@ -93,6 +95,38 @@ const applied = <Input extends Modes>(named: (input: Input) => readonly [intent:
 const expectedOf = (input: { readonly path: string; readonly expected_version?: string }) =>
   input.expected_version === undefined ? undefined : { [input.path]: input.expected_version }
 
+/** A held change is shown by its preview, together with the command that would decide whether it stays. */
+const holding = <Input extends Modes & Schema.JsonObject>(
+  pinned: (input: Input, changes: ReadonlyArray<FileChange>) => Schema.JsonObject,
+): Holds<Input> => ({
+  shown: ({ verify }) => ({
+    ...(verify?.command === undefined ? {} : { command: verify.command }),
+    ...(verify?.script === undefined ? {} : { script: verify.script }),
+  }),
+  preview: (input) => ({ ...input, check_only: true }),
+  pinned,
+})
+
+/** Of the one file it names. */
+const holdingOne = holding<Modes & Schema.JsonObject & { readonly path: string }>((input, [change]) => ({
+  ...input,
+  expected_version: change?.before ?? absent,
+}))
+
+/** Of every file it would replace, and that there is none where it would put a new one. */
+const versionsOf = (changes: ReadonlyArray<FileChange>): Versions =>
+  Object.fromEntries(
+    changes.flatMap(
+      ({ before, from, path }): ReadonlyArray<readonly [string, string]> =>
+        from === undefined
+          ? [[path, before]]
+          : [
+              [from, before],
+              [path, absent],
+            ],
+    ),
+  )
+
 /** What the three have in common. */
 const change = {
   set: "patch",
@@ -115,6 +149,7 @@ export const applyPatch = workspaceTool({
     "With expected_versions it is refused when a file has changed since you read it. Repeat a call that you lost with the same operation_key. Use edit for one exact replacement.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...ApplyPatchArguments.fields, ...Recording }),
   touches: (input, workspace) => Result.flatMap(touchedPaths(input.patch), (paths) => touchesOf(paths, input, workspace)),
+  holds: holding((input, changes) => ({ ...input, expected_versions: versionsOf(changes) })),
   handler: applied((input: ApplyPatchArguments) => [{ kind: "patch", patch: input.patch }, input.expected_versions]),
 })
 
@@ -127,6 +162,7 @@ export const edit = workspaceTool({
     "Text is literal. check_only previews the diff. Use apply_patch for several files, write for a whole file.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...EditArguments.fields, ...Recording }),
   touches: touchesOfOne,
+  holds: holdingOne,
   handler: applied((input: EditArguments) => [{ kind: "edit", path: input.path, edits: input.edits }, expectedOf(input)]),
 })
 
@@ -139,5 +175,6 @@ export const write = workspaceTool({
     "check_only previews the diff. Use edit or apply_patch to change part of a file.",
   parameters: Schema.Struct({ workspace_id: WorkspaceId, ...WriteArguments.fields, ...Recording }),
   touches: touchesOfOne,
+  holds: holdingOne,
   handler: applied((input: WriteArguments) => [{ kind: "write", path: input.path, content: input.content }, expectedOf(input)]),
 })

@@ -1,5 +1,6 @@
 /** exec_command, write_stdin, read_process, list_processes, terminate_process. */
 import { Effect, Result, Schema } from "effect"
+import type { ShownCall } from "../../schema/Approval.ts"
 import type { LeaseRequest } from "../../schema/Lease.ts"
 import { InvalidArguments } from "../../schema/Operation.ts"
 import { type Execution, SandboxUnavailable } from "../../schema/Policy.ts"
@@ -73,6 +74,7 @@ export const execCommand = workspaceTool({
   touches: (input, workspace) =>
     Result.flatMap(executionOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
   lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
+  holds: { shown: shownOf },
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
     const supervisor = yield* ProcessSupervisor
@@ -94,6 +96,19 @@ export const execCommand = workspaceTool({
     })
   }),
 })
+
+/** What a person is shown of a command: all of it, but of variables only the names, since values may be secrets. */
+function shownOf({ access, command, cwd, env, script, stdin }: ExecArguments): Partial<ShownCall> {
+  const input = stdinOf(stdin)
+  return {
+    ...(command === undefined ? {} : { command }),
+    ...(script === undefined ? {} : { script }),
+    cwd: cwd ?? ".",
+    env: Object.keys(env ?? {}),
+    ...(typeof input === "string" ? {} : { stdin: input.text }),
+    access,
+  }
+}
 
 /** The command of a call, once it is certain that there is exactly one. */
 export const executionOf = ({ command, script }: Pick<ExecArguments, "command" | "script">): Result.Result<Execution, InvalidArguments> => {
