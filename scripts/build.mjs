@@ -3,6 +3,7 @@
  * compile cache on and loads the program. That is a file for the start and some for what is loaded when it is first
  * needed: a file costs its time even where nothing of it runs, and the cache only serves files loaded after it was on.
  */
+import { execFileSync } from "node:child_process"
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -73,6 +74,22 @@ const { metafile, outputFiles } = await build({
   write: false,
 })
 
+// The typed client of the operator's API: for programs that have effect themselves, so theirs is used.
+const { outputFiles: clientFiles } = await build({
+  absWorkingDir: root,
+  entryPoints: { client: "src/operator/Client.ts" },
+  outdir: "dist",
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  format: "esm",
+  target: "node22",
+  external: ["effect"],
+  logLevel: "warning",
+  write: false,
+})
+rmSync(`${root}/dist/types`, { recursive: true, force: true })
+execFileSync(process.execPath, [`${root}/node_modules/typescript/bin/tsc`, "-p", "tsconfig.client.json"], { cwd: root, stdio: "inherit" })
+
 /** The licences of the packages whose code is in the bundle, which ask to go with it. */
 const licences = () => {
   const folders = Object.keys(metafile.inputs).flatMap((path) => path.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? [])
@@ -86,8 +103,8 @@ const licences = () => {
 
 mkdirSync(`${root}/dist`, { recursive: true })
 put("LICENSES.txt", licences().join(`\n${"-".repeat(80)}\n\n`), 0o644)
-const written = new Set(["main.mjs", "LICENSES.txt", ...outputFiles.map(({ path }) => basename(path))])
-for (const { contents, path } of outputFiles) put(basename(path), contents, 0o644)
+const written = new Set(["main.mjs", "LICENSES.txt", "types", ...[...outputFiles, ...clientFiles].map(({ path }) => basename(path))])
+for (const { contents, path } of [...outputFiles, ...clientFiles]) put(basename(path), contents, 0o644)
 
 const [major, minor] = wanted.split(".")
 put(
@@ -106,4 +123,4 @@ await import("./codespace.mjs")
 )
 
 // What an earlier build left behind goes last, when nothing refers to it any more.
-for (const name of readdirSync(`${root}/dist`)) if (!written.has(name)) rmSync(`${root}/dist/${name}`)
+for (const name of readdirSync(`${root}/dist`)) if (!written.has(name)) rmSync(`${root}/dist/${name}`, { recursive: true })

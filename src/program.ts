@@ -10,8 +10,10 @@ import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
 import { callOn, layerGatedTools, workspaceTools } from "./mcp/Tools.ts"
 import type { ToolTable } from "./mcp/ToolTable.ts"
+import type { IsOperator } from "./operator/Door.ts"
 import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
+import { Caller } from "./services/Caller.ts"
 import { Callers } from "./services/Callers.ts"
 import { Operator } from "./services/Operator.ts"
 import { Works } from "./services/Works.ts"
@@ -42,16 +44,39 @@ export const makeProgram = Effect.fnUntraced(function* (
   const fork = yield* FiberSet.makeRuntime<never>()
   const rows = rowsOf(list, (name, args) => Effect.flatMap(control, ({ call }) => call(name, args)))
 
+  /** The operator's API over the control side; who is the operator, whoever serves it knows. */
+  const operatorApi = Effect.fnUntraced(function* (isOperator: IsOperator) {
+    const { call, services } = yield* control
+    const [routes, { OperatorTools }] = yield* Effect.promise(() =>
+      Promise.all([import("./operator/Routes.ts"), import("./operator/OperatorTools.ts")]),
+    )
+    const tools = OperatorTools.of({
+      call: (name, args) =>
+        Effect.provideService(
+          Effect.map(call(name, args), ({ result }) => result),
+          Caller,
+          operatorCaller,
+        ),
+    })
+    return routes.layer(isOperator).pipe(Layer.provide(Layer.succeedContext(Context.add(services, OperatorTools, tools))))
+  })
+
   /** Listens until the scope ends; answers with what to tell the person who started it. */
   const serveHttp = Effect.fnUntraced(function* ({ newToken, port, table }: HttpRequest) {
     const { callers, services } = yield* control
     const token = yield* ownersToken(callers, newToken)
     const operator = Context.get(yield* Effect.provideContext(Layer.build(layerOperator(config.stateFolder)), services), Operator)
-    const [http, { loginRoutes }, { welcome }] = yield* Effect.promise(() =>
-      Promise.all([import("./mcp/Http.ts"), import("./mcp/OperatorLogin.ts"), import("./mcp/ClientSetup.ts")]),
+    const [http, { isOperator }, { loginRoutes }, { welcome }] = yield* Effect.promise(() =>
+      Promise.all([
+        import("./mcp/Http.ts"),
+        import("./mcp/OperatorDoor.ts"),
+        import("./mcp/OperatorLogin.ts"),
+        import("./mcp/ClientSetup.ts"),
+      ]),
     )
+    const api = yield* operatorApi((request) => isOperator(operator, request))
     const options = { ...config.http, ...(port === undefined ? {} : { port }), table, authenticate: authenticator(callers), operator, log }
-    const server = yield* Layer.build(http.layer(options, loginRoutes(operator)))
+    const server = yield* Layer.build(http.layer(options, Layer.mergeAll(loginRoutes(operator), api)))
     return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
   })
 
@@ -61,7 +86,7 @@ export const makeProgram = Effect.fnUntraced(function* (
       () => undefined,
     )
 
-  return { call: makeCall({ rows, run: (effect, signal) => settled(fork(effect), signal), coordination, log }), serveHttp }
+  return { call: makeCall({ rows, run: (effect, signal) => settled(fork(effect), signal), coordination, log }), serveHttp, operatorApi }
 })
 
 /** A fiber's end as a promise; the signal interrupts it. */
@@ -94,6 +119,9 @@ const onDemand = Effect.fnUntraced(function* <A, E extends { readonly message: s
   )
   return Effect.suspend(() => (kept.value !== undefined ? Effect.succeed(kept.value) : building.withPermits(1)(once)))
 })
+
+/** The operator at the API or the command line, as a caller of tools that look and stop. */
+const operatorCaller = Caller.of({ name: "operator", workspaces: undefined, client: "the operator's API", progress: () => Effect.void })
 
 const OWNER = "owner"
 

@@ -32,7 +32,8 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   mcp: ["schema", "services", "runner", "mcp"],
   cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts"],
   "main.ts": ["layers", "cli"],
-  "program.ts": ["schema", "services", "layers", "runner", "mcp"],
+  operator: ["schema", "services", "operator"],
+  "program.ts": ["schema", "services", "layers", "runner", "mcp", "operator"],
 }
 
 /** The only package a pure folder may use. */
@@ -40,6 +41,7 @@ const packages: Record<string, RegExp> = {
   schema: /^effect(\/|$)/,
   services: /^effect(\/|$)/,
   runner: /^effect(\/|$)/,
+  operator: /^effect(\/|$)/,
 }
 
 const wrong = (check: (file: string, text: string) => ReadonlyArray<string>): ReadonlyArray<string> =>
