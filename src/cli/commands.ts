@@ -15,6 +15,10 @@ export const { commands }: Commands = {
     mcp: { summary: "serve one client over stdio", load: () => mcp },
     serve: { summary: "serve clients over HTTP on this machine", load: () => serve },
     doctor: { summary: "say what works here and what does not, with the fix", load: async () => (await import("./doctor.ts")).doctor },
+    completions: {
+      summary: "print the script that completes command lines in bash, zsh or fish",
+      load: async () => (await import("./completions.ts")).completions,
+    },
     schema: {
       summary: "print the JSON Schema of the configuration, or of the tools",
       load: async () => (await import("./schema.ts")).schema,

@@ -1,6 +1,7 @@
 /** `codespace serve`: many clients over HTTP, until a signal asks to stop. */
 import { Effect, Fiber } from "effect"
-import { stopSignal } from "../mcp/Stdio.ts"
+import { variables } from "../layers/HostEnvironment.ts"
+import { orphaned, stopSignal } from "../mcp/Stdio.ts"
 import { command, configOption, UsageError } from "./Command.ts"
 import { print } from "./Output.ts"
 import { foldersNote, prepare } from "./Prepare.ts"
@@ -16,7 +17,7 @@ export const serve = command({
   run: Effect.fnUntraced(function* (asked) {
     const port = yield* portOf(asked.options.port)
     // Listened for before anybody is told that the server runs.
-    const stopped = yield* Effect.forkChild(stopSignal, { startImmediately: true })
+    const stopped = yield* Effect.forkChild(toldToStop, { startImmediately: true })
     const { loaded, table } = yield* prepare(asked)
     const { serveHttp } = yield* Effect.promise(loaded)
     yield* print(yield* serveHttp({ table, newToken: asked.options["new-token"] ?? false, ...port }))
@@ -24,6 +25,16 @@ export const serve = command({
     return 0
   }),
 })
+
+/** A signal; or the end of npm where that started it, since who kills `npm start` means the server. */
+const toldToStop = Effect.suspend(() =>
+  variables()["npm_lifecycle_event"] === undefined
+    ? stopSignal
+    : Effect.raceFirst(
+        stopSignal,
+        orphaned(() => process.ppid),
+      ),
+)
 
 const portOf = Effect.fnUntraced(function* (text: string | undefined) {
   if (text === undefined) return {}

@@ -121,7 +121,7 @@ export const stopSignal: Effect.Effect<void> = Effect.callback((resume) => {
 })
 
 /** A parent can die while someone else still holds the other end of the pipe; then no end of input ever comes. */
-const orphaned = (parent: () => number): Effect.Effect<StopReason> =>
+export const orphaned = (parent: () => number): Effect.Effect<"parent gone"> =>
   Effect.suspend(() => {
     const first = parent()
     return Effect.sleep("1 second").pipe(

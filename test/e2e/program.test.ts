@@ -317,6 +317,31 @@ describe("codespace serve", () => {
     expect(await served.stop()).toBe(0)
   })
 
+  it("ends with npm where npm started it, whatever ends npm", async () => {
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      const made = home()
+      const npm = spawn("npm", ["start", "--silent", "--", made.workspace, "--port", "0"], {
+        cwd: join(main, "../.."),
+        env: { ...made.env, npm_config_cache: made.env.XDG_CACHE_HOME, npm_config_update_notifier: "false" },
+        stdio: ["ignore", "pipe", "pipe"],
+      })
+      let banner = ""
+      npm.stdout.on("data", (chunk) => {
+        banner += String(chunk)
+      })
+      await until(() => banner.includes("Stop with Ctrl-C"))
+      const endpoint = /http:\/\/\S+\/mcp/.exec(banner)?.[0] ?? ""
+      expect((await fetch(endpoint)).status).toBe(401)
+      npm.kill(signal)
+      await until(() =>
+        fetch(endpoint).then(
+          () => false,
+          () => true,
+        ),
+      )
+    }
+  })
+
   it("says in one line that its port is taken", async () => {
     const made = home()
     const served = await serve(made)
