@@ -30,10 +30,11 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   layers: ["schema", "services", "layers"],
   runner: ["schema", "services", "runner"],
   mcp: ["schema", "services", "runner", "mcp"],
-  cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts"],
+  cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts", "worker.ts"],
   "main.ts": ["layers", "cli"],
   operator: ["schema", "services", "operator"],
   "program.ts": ["schema", "services", "layers", "runner", "mcp", "operator"],
+  "worker.ts": ["schema", "services", "layers", "runner"],
 }
 
 /** The only package a pure folder may use. */

@@ -19,6 +19,10 @@ export const { commands }: Commands = {
       summary: "print the script that completes command lines in bash, zsh or fish",
       load: async () => (await import("./completions.ts")).completions,
     },
+    worker: {
+      summary: "do the work of workspaces, for a server that starts it",
+      load: async () => (await import("./worker.ts")).worker,
+    },
     schema: {
       summary: "print the JSON Schema of the configuration, or of the tools",
       load: async () => (await import("./schema.ts")).schema,

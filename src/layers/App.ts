@@ -2,7 +2,8 @@
  * The two graphs, and the adapters they stand on. The workspace side is built below the records' followers, so that at
  * shutdown processes end first, then their ends are recorded, then the store closes.
  */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
+import * as ByEnvironment from "../runner/ByEnvironment.ts"
 import { Handlers, type WorkspaceTool } from "../runner/Handlers.ts"
 import * as InProcess from "../runner/InProcess.ts"
 import { AppConfig } from "../services/AppConfig.ts"
@@ -28,11 +29,38 @@ import * as Sqlite from "./Sqlite.ts"
 import * as Unbash from "./Unbash.ts"
 import { layerUnder, layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
 
-const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
+const layerHere = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
   InProcess.layer.pipe(
     Layer.provide(Handlers.layer(tools, layerWorkspace(config.stateFolder), layerUnder)),
     Layer.provide(layerWorkspaceSide(config)),
   )
+
+/** What workers need is loaded where there are any. `program` is this program's command line, which starts them. */
+const layerRunner = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"], program: ReadonlyArray<string>) => {
+  const here = layerHere(tools, config)
+  const environments = workersOf(config)
+  if (environments.length === 0) return here
+  return Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => Promise.all([import("../runner/Uds.ts"), import("./WorkerProcess.ts")])),
+      ([Uds, WorkerProcess]) =>
+        ByEnvironment.layer(
+          here,
+          new Map(environments.map(({ settings, workspaces }) => [settings.name, Uds.layer(settings, workspaces)])),
+        ).pipe(Layer.provide(WorkerProcess.layer(program))),
+    ),
+  )
+}
+
+/** The worker environments that workspaces use, with those workspaces. */
+const workersOf = ({ workspaces }: AppConfig["Service"]) => {
+  const all = [...workspaces.values()].flatMap((workspace) =>
+    workspace.environment.kind === "worker" ? [{ settings: workspace.environment, workspace }] : [],
+  )
+  return [...Map.groupBy(all, ({ settings }) => settings.name).values()].flatMap((group) =>
+    group[0] === undefined ? [] : [{ settings: group[0].settings, workspaces: group.map(({ workspace }) => workspace) }],
+  )
+}
 
 /** The records in the state folder, for a command that needs nothing else. */
 export const layerRecordsIn = (stateFolder: string) => layerRecords(`${stateFolder}/codespace.sqlite`)
@@ -58,11 +86,15 @@ export interface ControlTools {
   readonly layerGatedTools: Layer.Layer<GatedTools>
 }
 
-/** The control side over an in-process workspace side. */
-export const layerControl = ({ layerGatedTools, workspaceTools }: ControlTools, config: AppConfig["Service"]) =>
+/** The control side over the workspace sides of its environments. */
+export const layerControl = (
+  { layerGatedTools, workspaceTools }: ControlTools,
+  config: AppConfig["Service"],
+  program: ReadonlyArray<string> = thisProgram(),
+) =>
   Operations.layer.pipe(
     Layer.provideMerge(layerGatedTools),
-    Layer.provideMerge(layerRunner(workspaceTools, config)),
+    Layer.provideMerge(layerRunner(workspaceTools, config, program)),
     Layer.provideMerge(Bubblewrap.layer),
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
@@ -71,3 +103,6 @@ export const layerControl = ({ layerGatedTools, workspaceTools }: ControlTools, 
     Layer.provideMerge(layerRecordsIn(config.stateFolder)),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )
+
+/** The command line this process was started with, without its arguments. */
+const thisProgram = (): ReadonlyArray<string> => [process.execPath, process.argv[1] ?? ""]

@@ -11,7 +11,14 @@ import type { ConfigFile } from "../schema/Config.ts"
 import { defaults, noHooks, patchDefaults } from "../schema/ConfigDefaults.ts"
 import { ConfigInvalid, type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
-import { AppConfig, allProfiles, namingProblems, resolveProfile, type WorkspaceSettings } from "../services/AppConfig.ts"
+import {
+  AppConfig,
+  allProfiles,
+  namingProblems,
+  resolveEnvironment,
+  resolveProfile,
+  type WorkspaceSettings,
+} from "../services/AppConfig.ts"
 import { attempt, contains, privateFolder, realFolder, realPlace } from "./Folders.ts"
 
 export interface ConfigOptions {
@@ -40,11 +47,12 @@ export const placeFor = (named: string | undefined, environment: Environment = p
 /** The name a folder gets as a workspace when nobody gives it another. */
 export const nameFor = (folder: string): string => idFor(resolve(folder))
 
-/** A workspace before its profile is looked up; `at` is the field or folder that problems name. */
-interface Registration extends Omit<WorkspaceSettings, "id" | "profile" | "realRoot"> {
+/** A workspace before its profile and environment are looked up; `at` is the field or folder that problems name. */
+interface Registration extends Omit<WorkspaceSettings, "id" | "profile" | "environment" | "realRoot"> {
   readonly id: string
   readonly at: string
   readonly profile: string
+  readonly environment: string
 }
 type Found = Registration & { readonly realRoot: string }
 
@@ -149,11 +157,12 @@ const findFile = (named: string, places: Places): Result.Result<Source | undefin
 }
 
 const inFile = (file: ConfigFile, home: string, folder: string): ReadonlyArray<Registration> =>
-  Object.entries(file.workspaces).map(([id, { approvals, hooks, patch, profile, root, sandbox }]) => ({
+  Object.entries(file.workspaces).map(([id, { approvals, environment, hooks, patch, profile, root, sandbox }]) => ({
     id,
     at: fieldPath(["workspaces", id, "root"]),
     root: resolve(folder, fromHome(root, home)),
     profile,
+    environment,
     sandbox,
     approvals,
     patch,
@@ -167,6 +176,7 @@ const onCommandLine = (folder: string): Registration => {
     at: `folder ${folder}`,
     root,
     profile: "workspace-write",
+    environment: "host",
     sandbox: "auto",
     approvals: "off",
     patch: patchDefaults,
@@ -244,11 +254,15 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 })
 
 /** Names and ids were checked before, so a profile that cannot be resolved here is a defect. */
-const settingsOf = ({ approvals, hooks, id, patch, profile, realRoot, root, sandbox }: Found, file: ConfigFile): WorkspaceSettings => ({
+const settingsOf = (
+  { approvals, environment, hooks, id, patch, profile, realRoot, root, sandbox }: Found,
+  file: ConfigFile,
+): WorkspaceSettings => ({
   id: id as WorkspaceId,
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
+  environment: resolveEnvironment(environment, file.environments),
   sandbox,
   approvals,
   patch,

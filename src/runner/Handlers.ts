@@ -51,9 +51,9 @@ export class Handlers extends Context.Service<
 }
 
 /** Opens a workspace. */
-type LayerWorkspace<R> = (settings: WorkspaceSettings) => Layer.Layer<OwnServices, DiskFault, R>
+export type LayerWorkspace<R> = (settings: WorkspaceSettings) => Layer.Layer<OwnServices, DiskFault, R>
 /** What of an open workspace is different under a stricter profile. */
-type LayerUnder<R> = (
+export type LayerUnder<R> = (
   open: Workspace["Service"],
   settings: WorkspaceSettings,
 ) => Layer.Layer<Exclude<OwnServices, PatchJournal>, never, PatchJournal | R>

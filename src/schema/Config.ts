@@ -114,8 +114,25 @@ export const ProfileEntry = Schema.Struct({
 export type ProfileEntry = typeof ProfileEntry.Type
 
 const EnvironmentEntry = Schema.Struct({
-  kind: Schema.Literals(["host", "worker"]).check(only((value) => value === "host", "worker environments are", '"host"')),
-})
+  kind: Schema.Literals(["host", "worker"]).annotate({
+    description: "Where work runs: in the server itself, or in a process of its own on this machine, behind a Unix socket",
+  }),
+  lifetime: Schema.optionalKey(Schema.Literals(["gateway", "detached"])).annotate({
+    description: "Of a worker: it ends with its server (gateway, the default), or it and its processes outlive it (detached)",
+  }),
+  orphan_limit: Schema.optionalKey(Span).annotate({
+    description: 'Of a detached worker: how long it goes on, with its processes, while no server is connected to it; default "1 hour"',
+  }),
+}).check(
+  Schema.makeFilter(({ kind, lifetime, orphan_limit }) => {
+    if (kind === "host" && lifetime !== undefined)
+      return { path: ["lifetime"], issue: "is for a worker; the host environment ends with its server" }
+    return orphan_limit !== undefined && lifetime !== "detached"
+      ? { path: ["orphan_limit"], issue: 'is for a worker with "lifetime": "detached"; another ends with its server' }
+      : undefined
+  }),
+)
+export type EnvironmentEntry = typeof EnvironmentEntry.Type
 
 /** Sets of tools, and the single tools, that a file can pick. */
 export const ToolChoice = Schema.Literals([

@@ -3,10 +3,22 @@
  * root an existing folder. Where it comes from is the business of the layer that provides it.
  */
 import { Context, Duration, Result } from "effect"
-import type { ConfigFile, HookSettings, PatchSettings, ProfileEntry, ToolChoice } from "../schema/Config.ts"
+import type { ConfigFile, EnvironmentEntry, HookSettings, PatchSettings, ProfileEntry, ToolChoice } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
+
+/** Where a workspace's work runs: in this process, or in a worker. */
+export type EnvironmentSettings =
+  | { readonly kind: "host" }
+  | {
+      readonly kind: "worker"
+      readonly name: string
+      /** It ends with its server, or outlives it. */
+      readonly lifetime: "gateway" | "detached"
+      /** How long a detached one goes on while no server is connected, in milliseconds. */
+      readonly orphanLimitMs: number
+    }
 
 export interface WorkspaceSettings {
   readonly id: WorkspaceId
@@ -15,6 +27,7 @@ export interface WorkspaceSettings {
   /** The same folder with its links resolved, once. */
   readonly realRoot: string
   readonly profile: Profile
+  readonly environment: EnvironmentSettings
   readonly sandbox: "auto" | "required" | "off"
   readonly approvals: "off" | "confirm"
   readonly patch: PatchSettings
@@ -122,6 +135,18 @@ export const allProfiles = (entries: ProfileEntries): ReadonlyMap<string, Profil
     ...builtInProfiles,
     ...Object.keys(entries).map((name) => [name, Result.getOrThrow(resolveProfile(name, entries, ""))] as const),
   ])
+/** The environments every configuration has; a file may give them other settings. */
+const builtInEnvironments: Readonly<Record<string, EnvironmentEntry>> = { host: { kind: "host" }, worker: { kind: "worker" } }
+
+type EnvironmentEntries = Readonly<Record<string, EnvironmentEntry>>
+
+const environmentNames = (entries: EnvironmentEntries) => [...new Set([...Object.keys(builtInEnvironments), ...Object.keys(entries)])]
+
+/** An environment by its name, which is known. */
+export const resolveEnvironment = (name: string, entries: EnvironmentEntries): EnvironmentSettings => {
+  const { kind, lifetime = "gateway", orphan_limit = Duration.hours(1) } = entries[name] ?? builtInEnvironments[name] ?? { kind: "host" }
+  return kind === "host" ? { kind } : { kind, name, lifetime, orphanLimitMs: Duration.toMillis(orphan_limit) }
+}
 
 /** What is wrong with the names in a file that decoded: profiles that cannot be resolved or take a built-in name, unknown environments. */
 export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> => {
@@ -136,8 +161,8 @@ export const namingProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =
   }
   for (const [id, { environment, profile }] of Object.entries(file.workspaces)) {
     if (!Object.hasOwn(file.profiles, profile)) check(resolveProfile(profile, file.profiles, fieldPath(["workspaces", id, "profile"])))
-    if (environment !== "host" && !Object.hasOwn(file.environments, environment)) {
-      const known = [...new Set(["host", ...Object.keys(file.environments)])]
+    const known = environmentNames(file.environments)
+    if (!known.includes(environment)) {
       const problem = `there is no environment "${environment}"; known are ${known.join(", ")}`
       problems.push({ at: fieldPath(["workspaces", id, "environment"]), problem })
     }

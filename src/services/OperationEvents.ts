@@ -64,12 +64,20 @@ const comesTo = (name: string, state: OperationState) =>
       WHERE operation_id = ${subject}`,
   )
 
-/** The event that brings an operation into a state. */
+/** Its process goes on without the server that began it, and another one follows it now. */
+const OperationAdopted = eventKind(
+  "OperationAdopted",
+  Schema.Struct({ server: Schema.String }),
+  (sql, { body, subject }) => sql`UPDATE operations SET server = ${body.server} WHERE operation_id = ${subject}`,
+)
+
+/** The event that brings an operation into a state, or to another server. */
 export const operationEvents = {
   started: comesIn("OperationStarted", "running"),
   held: comesIn("OperationHeld", "held"),
   resumed: OperationResumed,
   denied: comesTo("OperationDenied", "denied"),
+  adopted: OperationAdopted,
   running: comesTo("ProcessStarted", "running"),
   done: comesTo("OperationFinished", "done"),
   failed: comesTo("OperationFailed", "failed"),

@@ -5,7 +5,6 @@
  */
 import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
 import { ApprovalNotFound, ApprovalRequired, ApprovalStale } from "../schema/Approval.ts"
-import type { Outcome } from "../schema/Journal.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, InvalidArguments, OperationKeyConflict } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
@@ -25,7 +24,7 @@ import { Endings } from "./Endings.ts"
 import { type GatedTool, GatedTools } from "./GatedTool.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import { Policy, refusalOf } from "./Policy.ts"
-import { type CutOperation, type Reply, Runner, type RunRequest } from "./Runner.ts"
+import { type CutOperation, type CutOutcome, type Reply, Runner, type RunRequest } from "./Runner.ts"
 import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
 import { Works } from "./Works.ts"
 
@@ -40,6 +39,8 @@ interface Recording {
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
 const DEFAULT_LEASE_WAIT = 10_000
+/** How long an operation whose call was cut may wait for its lease, in milliseconds: longer than any process lives. */
+const LEASE_WAIT_OF_THE_CUT = 86_400_000
 /** How often a call looks whether the same call has ended in another server, in milliseconds. */
 const LOOK_EVERY = 25
 
@@ -79,6 +80,27 @@ const make = Effect.gen(function* () {
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
 
+  /** Goes on with an operation whose process lives, though the call that began it was cut: its lease, in its turn, and its end. */
+  const goOn = Effect.fnUntraced(function* (operation: Recorded, ending: NonNullable<Reply["ending"]>, lease: LeaseRequest | undefined) {
+    const settings = config.workspaces.get(operation.workspaceId as WorkspaceSettings["id"])
+    const scope = yield* Scope.make()
+    if (lease !== undefined && settings !== undefined)
+      yield* leases
+        .acquire(settings, lease, `${operation.kind} of ${operation.caller} (its call was cut)`, LEASE_WAIT_OF_THE_CUT)
+        .pipe(Scope.provide(scope), Effect.ignore({ log: true }), Effect.forkIn(scope, { startImmediately: true }))
+    yield* follow(operation, ending, scope)
+  })
+
+  /** Records the end of a process that outlives its call, and closes the call's scope then. */
+  const follow = (operation: Recorded, ending: NonNullable<Reply["ending"]>, scope: Scope.Closeable) =>
+    endings.follow(
+      ending.pipe(
+        Effect.flatMap((last) => store.settle(operation, { state: "done", result: named(operation, last), ...processOf(last) })),
+        Effect.andThen(runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))),
+        Effect.ensuring(Scope.close(scope, Exit.void)),
+      ),
+    )
+
   /** Settles what servers that are gone left running in the workspaces of this one. */
   const settleOrphans = Effect.fn("Operations.settleOrphans")(function* (only?: string) {
     const orphans = (yield* store.orphans).filter(({ workspaceId }) => workspaceId === (only ?? workspaceId))
@@ -89,6 +111,11 @@ const make = Effect.gen(function* () {
       for (const orphan of cut) {
         const outcome = outcomes.get(orphan.operationId)
         if (outcome === undefined) continue
+        if (outcome.kind === "replied" && outcome.reply.ending !== undefined) {
+          // Another server may be faster.
+          if (yield* store.adopt(orphan)) yield* goOn(orphan, outcome.reply.ending, outcome.lease)
+          continue
+        }
         yield* store.settleOrphan(orphan, endingOf(orphan, outcome))
         yield* runner.acknowledge(workspaceId, cutOf(orphan))
       }
@@ -195,7 +222,11 @@ const make = Effect.gen(function* () {
       yield* leases.acquire(asked.workspace, asked.lease, `${asked.kind} of ${asked.caller} (${asked.client})`, asked.waitMs)
     const { begun, operation } = yield* asked.held === undefined ? store.begin(asked) : approvals.consume(asked.held)
     if (!begun) return { operation }
-    const request = { ...requestOf(asked.workspace, asked.kind, asked.input), operationId: operation.operationId }
+    const request = {
+      ...requestOf(asked.workspace, asked.kind, asked.input),
+      operationId: operation.operationId,
+      ...(asked.lease === undefined ? {} : { lease: asked.lease }),
+    }
     const execution =
       asked.held === undefined ? runner.execute(request) : onShownGround(asked.held, asked.workspace, runner.execute(request))
     const reply = yield* execution.pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
@@ -230,38 +261,39 @@ const make = Effect.gen(function* () {
   const record = Effect.fnUntraced(function* (operation: Recorded, reply: Reply, scope: Scope.Closeable) {
     const { ending } = reply
     const result = named(operation, reply.result)
-    const processId = typeof result["process_id"] === "string" ? { processId: result["process_id"] } : {}
-    const recorded = yield* Effect.exit(store.settle(operation, { state: ending === undefined ? "done" : "running", result, ...processId }))
+    const recorded = yield* Effect.exit(
+      store.settle(operation, { state: ending === undefined ? "done" : "running", result, ...processOf(result) }),
+    )
     if (ending === undefined) yield* Scope.close(scope, Exit.void)
-    else
-      yield* endings.follow(
-        ending.pipe(
-          Effect.flatMap((last) => store.settle(operation, { state: "done", result: named(operation, last), ...processId })),
-          Effect.ensuring(Scope.close(scope, Exit.void)),
-        ),
-      )
+    else yield* follow(operation, ending, scope)
     yield* recorded
-    yield* runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))
+    // What goes on is forgotten when its end is recorded.
+    if (ending === undefined) yield* runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))
     return { ...reply, result }
   })
 
   const recordFailure = (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) => {
     const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
-    const recorded =
-      refusal === undefined ? recordCut(operation, exit) : store.settle(operation, { state: "failed", refusal: toRecord(refusal) })
+    const isCut = refusal === undefined || refusal._tag === "CANCELLED"
+    const recorded = isCut ? recordCut(operation, exit) : store.settle(operation, { state: "failed", refusal: toRecord(refusal) })
     return recorded.pipe(Effect.ignore({ log: true }))
   }
 
-  /** A call that was cancelled, or broken off by a defect, may have done its work all the same. */
+  /** A call that was cancelled, or broken off by a defect or the end of its worker, may have done its work all the same. */
   const recordCut = Effect.fnUntraced(function* (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) {
     const state = Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
     const workspaceId = operation.workspaceId as WorkspaceSettings["id"]
     const outcomes = yield* runner
       .outcomes(workspaceId, [cutOf(operation)])
-      .pipe(Effect.catch(() => Effect.succeed(new Map<string, Outcome>())))
+      .pipe(Effect.catch(() => Effect.succeed(new Map<string, CutOutcome>())))
     const outcome = outcomes.get(operation.operationId)
     if (outcome?.kind === "rolled_back") return yield* store.settle(operation, { state, reason: `its patch ${rolledBack}` })
-    if (outcome === undefined || outcome.kind === "unknown") return yield* store.settle(operation, { state })
+    if (outcome === undefined || outcome.kind === "unknown") return yield* store.settle(operation, { state, ...causeOf(exit) })
+    if (outcome.kind === "replied" && outcome.reply.ending !== undefined) {
+      const { ending, result } = outcome.reply
+      yield* store.settle(operation, { state: "running", result: named(operation, result), ...processOf(result) })
+      return yield* goOn(operation, ending, outcome.lease)
+    }
     yield* store.settle(operation, endingOf(operation, outcome))
     yield* runner.acknowledge(workspaceId, cutOf(operation))
   })
@@ -421,12 +453,20 @@ const requiredOf = ({ approvalId, expiresAt, hold: { shown, subject }, operation
 
 const cutOf = ({ kind, operationId }: Recorded): CutOperation => ({ operationId, tool: kind })
 
+/** Why a call was cut, where it was not by its caller. */
+const causeOf = (exit: Exit.Failure<unknown, Refusal>): { readonly reason?: string } => {
+  const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
+  return refusal?._tag === "CANCELLED" && refusal.cause !== undefined ? { reason: refusal.cause } : {}
+}
+
 const serverEnded = "its server ended before the outcome was recorded"
 const rolledBack = "was rolled back: every file is as it was"
 
 /** What a record says of an operation that was cut, once it is known what became of it. */
-const endingOf = (operation: Recorded, outcome: Outcome): Ending => {
+const endingOf = (operation: Recorded, outcome: CutOutcome): Ending => {
   switch (outcome.kind) {
+    case "replied":
+      return { state: "done", result: named(operation, outcome.reply.result), reason: `${serverEnded}; its call was complete` }
     case "committed":
       return {
         state: "done",
@@ -448,6 +488,9 @@ const endingOf = (operation: Recorded, outcome: Outcome): Ending => {
       return { state: "interrupted", reason: serverEnded }
   }
 }
+
+/** The process that a result is about. */
+const processOf = ({ process_id }: Schema.JsonObject) => (typeof process_id === "string" ? { processId: process_id } : {})
 
 /** A result under the name of its operation. */
 const named = (operation: Recorded, result: Schema.JsonObject): Schema.JsonObject => ({ operation_id: operation.operationId, ...result })

@@ -4,6 +4,7 @@
  */
 import { Context, type Effect, type Schema } from "effect"
 import type { Outcome } from "../schema/Journal.ts"
+import type { LeaseRequest } from "../schema/Lease.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
@@ -17,6 +18,8 @@ export interface RunRequest {
   readonly profile?: Profile
   /** The recorded operation this work belongs to; absent for a read. */
   readonly operationId?: string
+  /** The lease it is performed under, which a process it leaves running keeps. */
+  readonly lease?: LeaseRequest
 }
 
 /** An operation as both sides know it. */
@@ -32,10 +35,13 @@ export interface Reply {
   readonly image?: { readonly mimeType: string; readonly data: string }
   /**
    * Present when the call left a process running: completes with the final result when the process has ended.
-   * The gate holds the call's lease until then.
+   * The gate holds the call's lease until then. It is interrupted where the process goes on without this server.
    */
   readonly ending?: Effect.Effect<Schema.JsonObject>
 }
+
+/** What is known of an operation that was cut: what the journal says, or the answer that nobody got. */
+export type CutOutcome = Outcome | { readonly kind: "replied"; readonly reply: Reply; readonly lease?: LeaseRequest }
 
 export class Runner extends Context.Service<
   Runner,
@@ -46,7 +52,10 @@ export class Runner extends Context.Service<
      * What became of recorded operations whose answer never came, by operation id; the workspace is repaired first. An
      * operation is missing in the answer as long as it is under way.
      */
-    readonly outcomes: (workspaceId: WorkspaceId, cut: ReadonlyArray<CutOperation>) => Effect.Effect<ReadonlyMap<string, Outcome>, Refusal>
+    readonly outcomes: (
+      workspaceId: WorkspaceId,
+      cut: ReadonlyArray<CutOperation>,
+    ) => Effect.Effect<ReadonlyMap<string, CutOutcome>, Refusal>
     /** The operation's outcome is recorded; the workspace side may forget it. */
     readonly acknowledge: (workspaceId: WorkspaceId, operation: CutOperation) => Effect.Effect<void>
   }

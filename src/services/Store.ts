@@ -82,6 +82,8 @@ export class Store extends Context.Service<
     readonly isOrphan: (operation: Recorded) => boolean
     /** Records what became of an orphan, unless another server has done so. */
     readonly settleOrphan: (operation: Recorded, ending: Ending) => Effect.Effect<void, StoreFailure>
+    /** Takes over an orphan whose process goes on; false when another server has settled it or taken it over. */
+    readonly adopt: (operation: Recorded) => Effect.Effect<boolean, StoreFailure>
   }
 >()("codespace/services/Store") {
   static readonly layer = Layer.effect(
@@ -206,6 +208,13 @@ const make = Effect.gen(function* () {
       yield* settle(operation, { ...(operation.result === undefined ? {} : { result: operation.result }), ...ending })
   }, ledger.transaction)
 
+  const adopt = Effect.fn("Store.adopt")(function* (operation: Recorded) {
+    const now = yield* rowById(operation.operationId)
+    if (Option.isNone(now) || !isOrphan(toRecorded(now.value))) return false
+    yield* ledger.append(operationEvents.adopted, operation.operationId, { server: server.self })
+    return true
+  }, ledger.transaction)
+
   const status = Effect.fn("Store.status")(function* (operation: Recorded) {
     const events = yield* ledger.read({ after: 0, limit: SHOWN_EVENTS, subject: operation.operationId })
     return {
@@ -247,6 +256,7 @@ const make = Effect.gen(function* () {
     orphans: refused(Effect.map(runningRows(undefined), (rows) => rows.map(toRecorded).filter(isOrphan))),
     isOrphan,
     settleOrphan,
+    adopt,
   })
 })
 

@@ -140,6 +140,19 @@ describe("problems", () => {
     ["a network word", { profiles: { own: { network: "onn" } } }, "profiles.own.network", /"loopback" \| "on", got "onn"/u],
     ["a network URL", { profiles: { own: { network: { allow: ["https://x"] } } } }, "profiles.own.network.allow[0]", /Expected a host/u],
     ["an impossible env name", { profiles: { own: { env: ["A-B"] } } }, "profiles.own.env[0]", /environment variable/u],
+    ["a kind of environment", { environments: { box: { kind: "cluster" } } }, "environments.box.kind", /"host" \| "worker"/u],
+    [
+      "a lifetime of the host",
+      { environments: { box: { kind: "host", lifetime: "gateway" } } },
+      "environments.box.lifetime",
+      /for a worker/u,
+    ],
+    [
+      "an orphan limit of a worker that is none",
+      { environments: { box: { kind: "worker", orphan_limit: "1 hour" } } },
+      "environments.box.orphan_limit",
+      /"lifetime": "detached"/u,
+    ],
     ["a rule without a decision", commands({ argv: ["git"] }), "profiles.own.commands[0].decision", /is missing/u],
     [
       "an unknown decision",
@@ -226,7 +239,6 @@ describe("problems", () => {
     })
 
   const later: ReadonlyArray<readonly [unknown, string]> = [
-    [{ environments: { box: { kind: "worker" } } }, "environments.box.kind"],
     [{ http: { issuer: "https://id.example" } }, "http.issuer"],
     [{ http: { host: "0.0.0.0" } }, "http.host"],
   ]

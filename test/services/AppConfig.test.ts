@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result } from "effect"
+import { Duration, Result } from "effect"
 import { decodeConfig } from "../../src/schema/Config.ts"
-import { builtInProfiles, namingProblems, resolveProfile } from "../../src/services/AppConfig.ts"
+import { builtInProfiles, namingProblems, resolveEnvironment, resolveProfile } from "../../src/services/AppConfig.ts"
 
 const fileOf = (value: object) => Result.getOrThrow(decodeConfig(value))
 const resolved = (name: string, profiles: object) => resolveProfile(name, fileOf({ profiles }).profiles, "here")
@@ -95,5 +95,19 @@ describe("namingProblems", () => {
   it("does not let a file redefine a built-in profile", () => {
     const file = { workspaces: { app: { root: "/a" } }, profiles: { "read-only": { exec: "on" } } }
     assert.deepStrictEqual(placesOf(file), ["profiles.read-only"])
+  })
+})
+
+describe("environments", () => {
+  it("have a built-in worker, and those of the file with their defaults", () => {
+    assert.deepStrictEqual(resolveEnvironment("host", {}), { kind: "host" })
+    assert.deepStrictEqual(resolveEnvironment("worker", {}), {
+      kind: "worker",
+      name: "worker",
+      lifetime: "gateway",
+      orphanLimitMs: 3_600_000,
+    })
+    const box = { kind: "worker", lifetime: "detached", orphan_limit: Duration.minutes(1) } as const
+    assert.deepStrictEqual(resolveEnvironment("box", { box }), { kind: "worker", name: "box", lifetime: "detached", orphanLimitMs: 60_000 })
   })
 })

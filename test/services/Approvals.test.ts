@@ -69,6 +69,7 @@ const settings = (id: string, approvals: WorkspaceSettings["approvals"]): Worksp
   approvals,
   patch: patchDefaults,
   hooks: noHooks,
+  environment: { kind: "host" },
 })
 
 const config = {

@@ -42,6 +42,7 @@ const settingsOf = (id: string): WorkspaceSettings => ({
   approvals: "off",
   patch: patchDefaults,
   hooks: noHooks,
+  environment: { kind: "host" },
 })
 const app = settingsOf("app")
 const guarded: WorkspaceSettings = {
