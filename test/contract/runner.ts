@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Result, type Schema, type Scope } from "effect"
 import { PathNotFound } from "../../src/schema/Workspace.ts"
+import { builtInProfiles } from "../../src/services/AppConfig.ts"
 import { Runner } from "../../src/services/Runner.ts"
 import { until } from "../support/Processes.ts"
 import { app, makePlace, type Place, type RunnerOf } from "../support/Runners.ts"
@@ -73,6 +74,20 @@ export const runnerContract = (runnerOf: RunnerOf) => {
         assert.instanceOf(refusal, PathNotFound)
         assert.match(refusal.message, /"nope" does not exist/u)
         assert.strictEqual(refusal.retry, "change_request")
+      }),
+    )
+
+    live("are held to the stricter profile that comes with a call", ({ root }) =>
+      Effect.gen(function* () {
+        writeTree(root, { "a.txt": "a\n", ".env": "secret\n" })
+        const open = builtInProfiles.get("workspace-write")
+        if (open === undefined) return assert.fail("no profile")
+        const profile = { ...open, name: "strict", files: [...open.files, { glob: "**/.env", access: "deny", reason: "secrets" } as const] }
+        const runner = yield* Runner
+        const read = (path: string) => runner.execute({ tool: "read", workspaceId: app, input: { path }, profile })
+        assert.deepInclude((yield* read("a.txt")).result, { text: "a\n" })
+        assert.strictEqual((yield* Effect.flip(read(".env")))._tag, "POLICY_DENIED")
+        assert.deepInclude(yield* result("read", { path: ".env" }), { text: "secret\n" })
       }),
     )
 
