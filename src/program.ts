@@ -5,7 +5,6 @@
  */
 import { Context, Effect, type Exit, type Fiber, FiberSet, Layer, Option, Scope, Semaphore } from "effect"
 import { layerControl, layerOperator } from "./layers/App.ts"
-import { authorityOf } from "./mcp/Authority.ts"
 import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
 import { callOn, layerGatedTools, workspaceTools } from "./mcp/Tools.ts"
@@ -13,8 +12,10 @@ import type { ToolTable } from "./mcp/ToolTable.ts"
 import type { IsOperator } from "./operator/Door.ts"
 import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
+import { Authorizations } from "./services/Authorizations.ts"
 import { Caller } from "./services/Caller.ts"
 import { Callers } from "./services/Callers.ts"
+import { ClientDocuments } from "./services/ClientDocuments.ts"
 import { Operator } from "./services/Operator.ts"
 import { Works } from "./services/Works.ts"
 
@@ -65,18 +66,27 @@ export const makeProgram = Effect.fnUntraced(function* (
   const serveHttp = Effect.fnUntraced(function* ({ newToken, port, table }: HttpRequest) {
     const { callers, services } = yield* control
     const token = yield* ownersToken(callers, newToken)
-    const operator = Context.get(yield* Effect.provideContext(Layer.build(layerOperator(config.stateFolder)), services), Operator)
-    const [http, { isOperator }, { loginRoutes }, { welcome }] = yield* Effect.promise(() =>
+    const [http, { clientLogin }, { isOperator }, { loginRoutes }, { welcome }, Login] = yield* Effect.promise(() =>
       Promise.all([
         import("./mcp/Http.ts"),
+        import("./mcp/ClientLogin.ts"),
         import("./mcp/OperatorDoor.ts"),
         import("./mcp/OperatorLogin.ts"),
         import("./mcp/ClientSetup.ts"),
+        import("./layers/Login.ts"),
       ]),
     )
+    const own = yield* Effect.provideContext(Layer.build(Layer.merge(layerOperator(config.stateFolder), Login.layer)), services)
+    const operator = Context.get(own, Operator)
+    const { routes, ...login } = clientLogin(config, {
+      callers,
+      operator,
+      authorizations: Context.get(own, Authorizations),
+      documents: Context.get(own, ClientDocuments),
+    })
     const api = yield* operatorApi((request) => isOperator(operator, request))
-    const options = { ...config.http, ...(port === undefined ? {} : { port }), table, authenticate: authenticator(callers), operator, log }
-    const server = yield* Layer.build(http.layer(options, Layer.mergeAll(loginRoutes(operator), api)))
+    const options = { ...config.http, ...login, ...(port === undefined ? {} : { port }), table, operator, log }
+    const server = yield* Layer.build(http.layer(options, Layer.mergeAll(loginRoutes(operator), routes, api)))
     return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
   })
 
@@ -133,13 +143,3 @@ export const ownersToken = Effect.fnUntraced(
   },
   Effect.catchTag("CallerExists", Effect.die),
 )
-
-const authenticator = (callers: Callers["Service"]) => (token: string) =>
-  Effect.runPromise(
-    callers.byToken(token).pipe(
-      Effect.map(Option.map(authorityOf)),
-      Effect.map(Option.getOrUndefined),
-      // A store that cannot be asked lets nobody in.
-      Effect.orElseSucceed(() => undefined),
-    ),
-  )

@@ -195,6 +195,45 @@ const approvals = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** The embedded OAuth server: clients, codes, and tokens, which go with their caller. Only hashes of secrets. */
+const authorizations = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`CREATE TABLE oauth_clients (
+        client_id TEXT PRIMARY KEY,
+        metadata TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        used INTEGER NOT NULL
+      ) STRICT`,
+      sql`CREATE TABLE oauth_codes (
+        code_hash TEXT PRIMARY KEY,
+        client_id TEXT NOT NULL,
+        redirect_uri TEXT NOT NULL,
+        challenge TEXT NOT NULL,
+        resource TEXT NOT NULL,
+        name TEXT NOT NULL,
+        rights TEXT NOT NULL,
+        expires_at INTEGER NOT NULL,
+        caller TEXT
+      ) STRICT`,
+      sql`CREATE TABLE oauth_grants (
+        caller TEXT PRIMARY KEY REFERENCES callers (name) ON DELETE CASCADE,
+        client_id TEXT NOT NULL,
+        resource TEXT NOT NULL
+      ) STRICT`,
+      sql`CREATE TABLE oauth_tokens (
+        token_hash TEXT PRIMARY KEY,
+        caller TEXT NOT NULL REFERENCES oauth_grants (caller) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        expires_at INTEGER NOT NULL,
+        spent INTEGER NOT NULL
+      ) STRICT`,
+      sql`CREATE INDEX oauth_tokens_by_caller ON oauth_tokens (caller)`,
+    ],
+    { discard: true },
+  ),
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
@@ -203,6 +242,7 @@ const steps = {
   "0005_works": works,
   "0006_rights": rights,
   "0007_approvals": approvals,
+  "0008_authorizations": authorizations,
 }
 
 /** Brings the database to the newest shape; does nothing when it is there already. */

@@ -5,16 +5,23 @@
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Authority, local } from "./Authority.ts"
+import { loopback, metadataOf, resourceOf } from "./Origin.ts"
+
+/** Undefined for a token that nobody has. */
+export type Authenticate = (token: string, resource: string) => Effect.Effect<Authority | undefined, { readonly message: string }>
 
 export interface DoorOptions {
-  /** Tells whose token this is. `off` makes everyone the local user; for tests on loopback only. */
-  readonly authenticate: ((token: string) => Promise<Authority | undefined>) | "off"
+  /**
+   * Tells whose token this is, given for the endpoint at this address; fails when that cannot be found out now. `off`
+   * makes everyone the local user; for tests on loopback only.
+   */
+  readonly authenticate: Authenticate | "off"
   /** Names under which the server is reached besides those of loopback, without port. */
   readonly hosts?: ReadonlyArray<string>
   /** Origins, with scheme and port as browsers send them, whose pages may call. */
   readonly origins?: ReadonlyArray<string>
-  /** Where clients learn how to log in, when there is an issuer. */
-  readonly resourceMetadata?: string
+  /** Clients can log in: a refusal tells where they learn how. */
+  readonly hasLogin?: boolean
 }
 
 /** A JSON-RPC error as an HTTP response. */
@@ -29,9 +36,6 @@ export const rejection = (
     contentType: "application/json",
     headers,
   })
-
-/** The names of this machine for itself. */
-export const loopback = ["localhost", "127.0.0.1", "[::1]"]
 
 /** Why a request may not even knock; undefined when its Host and Origin are fine. */
 export const foreign = (
@@ -50,24 +54,30 @@ export const foreign = (
 
 /** The authority behind a request's bearer token, or the response that asks for one. */
 export const authorize = (
-  options: Pick<DoorOptions, "authenticate" | "resourceMetadata">,
+  options: Pick<DoorOptions, "authenticate" | "hasLogin">,
 ): ((request: HttpServerRequest.HttpServerRequest) => Effect.Effect<Authority, HttpServerResponse.HttpServerResponse>) => {
   const { authenticate } = options
   if (authenticate === "off") return () => Effect.succeed(local)
-  const metadata = options.resourceMetadata === undefined ? "" : `, resource_metadata="${options.resourceMetadata}"`
-  const unknown = (description: string) =>
-    rejection(401, -32001, `Unauthorized: ${description}`, {
+  const unknown = (request: HttpServerRequest.HttpServerRequest, description: string) => {
+    const metadata = options.hasLogin === true ? `, resource_metadata="${metadataOf(request)}"` : ""
+    return rejection(401, -32001, `Unauthorized: ${description}`, {
       "www-authenticate": `Bearer error="invalid_token", error_description="${description}"${metadata}`,
     })
-  return ({ headers }) => {
-    const token = bearer(headers["authorization"])
-    if (token === undefined) return Effect.fail(unknown("a bearer token is required"))
-    return Effect.flatMap(
-      Effect.promise(() => authenticate(token)),
-      (authority) => (authority === undefined ? Effect.fail(unknown("the token is not known")) : Effect.succeed(authority)),
+  }
+  return (request) => {
+    const token = bearer(request.headers["authorization"])
+    if (token === undefined) return Effect.fail(unknown(request, "a bearer token is required"))
+    return authenticate(token, resourceOf(request)).pipe(
+      Effect.mapError(() => unavailable),
+      Effect.flatMap((authority) =>
+        authority === undefined ? Effect.fail(unknown(request, "the token is not known")) : Effect.succeed(authority),
+      ),
     )
   }
 }
+
+/** Not a 401: a client would throw its good token away. */
+const unavailable = rejection(503, -32000, "who calls cannot be found out now; try again", { "retry-after": "5" })
 
 /** The token in an Authorization header. */
 export const bearer = (header: string | undefined): string | undefined => /^Bearer +(\S+)$/i.exec(header ?? "")?.[1]

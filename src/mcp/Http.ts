@@ -7,9 +7,10 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { Operator } from "../services/Operator.ts"
-import { foreign, loopback } from "./Door.ts"
+import { foreign } from "./Door.ts"
 import { type EndpointOptions, makeEndpoint } from "./Endpoint.ts"
 import { operatorOnly } from "./OperatorDoor.ts"
+import { loopback } from "./Origin.ts"
 
 export interface HttpOptions extends EndpointOptions {
   /** Who alone may ask for the health. Open to everyone on loopback when absent. */

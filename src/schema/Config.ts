@@ -166,6 +166,25 @@ export const ToolChoice = Schema.Literals([
 ])
 export type ToolChoice = typeof ToolChoice.Type
 
+const whyNoIssuer = (issuer: string): string | undefined => {
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined
+  const isOwnMachine = url?.protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname)
+  if (url?.protocol !== "https:" && !isOwnMachine) return "must be an https address"
+  return url.search !== "" || url.hash !== "" ? "has a query or a fragment, which no issuer has" : undefined
+}
+
+/** A name as Host headers have it. */
+const HostName = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z0-9.-]+$/u, { expected: 'a name such as "code.example.org", without scheme and port' }),
+)
+
+/** An origin as browsers send it. */
+const Origin = Schema.String.check(
+  Schema.isPattern(/^[a-z][a-z0-9+.-]*:\/\/[^/?#\sA-Z]+$/u, {
+    expected: 'an origin such as "https://app.example.org:8443", without a path',
+  }),
+)
+
 const Http = Schema.Struct({
   host: field(
     Text.check(
@@ -174,9 +193,18 @@ const Http = Schema.Struct({
     defaults.http.host,
   ),
   port: field(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65535 })), 8787).annotate({ description: "0 takes any free port" }),
-  hosts: field(Schema.Array(Text), defaults.http.hosts),
-  origins: field(Schema.Array(Text), defaults.http.origins),
-  issuer: field(Schema.NullOr(Schema.String).check(only((value) => value === null, "tokens of an OAuth issuer are", "null")), null),
+  hosts: field(Schema.Array(HostName), defaults.http.hosts).annotate({
+    description: "Names under which a tunnel or a proxy, which speaks TLS, reaches this server",
+  }),
+  origins: field(Schema.Array(Origin), defaults.http.origins).annotate({
+    description: "Origins of web pages that may call it",
+  }),
+  issuer: field(Schema.NullOr(Schema.String.check(Schema.makeFilter(whyNoIssuer))), defaults.http.issuer).annotate({
+    description: "The OAuth server whose tokens count, as its metadata names it; null where clients log in here",
+  }),
+  login: field(Schema.Literals(["on", "off"]), defaults.http.login).annotate({
+    description: "Whether clients without a token may ask the operator to log them in; an issuer takes the place of it",
+  }),
 })
 
 const Approvals = Schema.Struct({

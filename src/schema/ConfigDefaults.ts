@@ -8,7 +8,7 @@ export const defaults = {
   profiles: {},
   environments: { host: { kind: "host" } },
   approvals: { resolver: "operator", expires: Duration.hours(1) },
-  http: { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null },
+  http: { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null, login: "on" },
   tools: ["all"],
   retention: { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 },
 } as const

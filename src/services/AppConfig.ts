@@ -45,6 +45,8 @@ export class AppConfig extends Context.Service<
       readonly port: number
       readonly hosts: ReadonlyArray<string>
       readonly origins: ReadonlyArray<string>
+      readonly issuer: string | null
+      readonly login: "on" | "off"
     }
     readonly tools: ReadonlyArray<ToolChoice>
     readonly approvals: ConfigFile["approvals"]

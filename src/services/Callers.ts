@@ -24,8 +24,8 @@ export class Callers extends Context.Service<
       admission: Admission,
       options?: { readonly replace?: boolean },
     ) => Effect.Effect<string | undefined, CallerExists | StoreFailure>
-    /** Lets a caller in that is known by a login, under a name of its own that begins like this one. */
-    readonly admitLogin: (admission: Admission) => Effect.Effect<CallerRecord, StoreFailure>
+    /** Lets a caller in that is known by a login, under a name of its own that begins like this one, or under the one it replaces. */
+    readonly admitLogin: (admission: Admission, replacing?: string) => Effect.Effect<CallerRecord, StoreFailure>
     /** Turns a caller out: its next request is refused. False when there is none. */
     readonly revoke: (name: string) => Effect.Effect<boolean, StoreFailure>
     readonly list: Effect.Effect<ReadonlyArray<CallerRecord>, StoreFailure>
@@ -98,11 +98,17 @@ const make = Effect.gen(function* () {
     return token
   })
 
-  const admitLogin = Effect.fn("Callers.admitLogin")(function* (admission: Admission) {
+  const admitLogin = Effect.fn("Callers.admitLogin")(function* (admission: Admission, replacing?: string) {
     return yield* ledger.transaction(
       Effect.gen(function* () {
+        if (replacing !== undefined) yield* remove(replacing)
         const taken = new Set((yield* all(undefined)).map(({ name }) => name))
-        const names = [admission.name, ...[...taken].map((_, at) => `${admission.name}-${at + 2}`), `${admission.name}-${taken.size + 2}`]
+        const names = [
+          replacing ?? admission.name,
+          admission.name,
+          ...[...taken].map((_, at) => `${admission.name}-${at + 2}`),
+          `${admission.name}-${taken.size + 2}`,
+        ]
         const name = names.find((one) => !taken.has(one)) ?? admission.name
         yield* insert({ ...admission, name }, "login", null)
         return recordOf(Option.getOrThrow(yield* rowByName(name)))

@@ -11,6 +11,8 @@ export class Secrets extends Context.Service<
     readonly make: (prefix: string) => string
     /** The form in which a secret is kept: its SHA-256 in hex. */
     readonly hash: (secret: string) => string
+    /** The challenge that a PKCE verifier answers (RFC 7636, S256). */
+    readonly challenge: (verifier: string) => string
     /** Whether two hashes are the same, in a time that does not tell where they differ. */
     readonly same: (one: string, other: string) => boolean
   }

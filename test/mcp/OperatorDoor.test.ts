@@ -24,7 +24,7 @@ const openHouse = Effect.gen(function* () {
         port: 0,
         hosts: ["code.example"],
         table: table.table,
-        authenticate: async (token) => (token === "token-alice" ? { name: "alice", workspaces: undefined } : undefined),
+        authenticate: (token) => Effect.succeed(token === "token-alice" ? { name: "alice", workspaces: undefined } : undefined),
         operator,
         log: () => undefined,
       },

@@ -231,6 +231,22 @@ describe("problems", () => {
         ] as const,
     ),
   ]
+  const names: ReadonlyArray<readonly [string, unknown, string, RegExp]> = [
+    ["an issuer without TLS", { issuer: "http://id.example" }, "http.issuer", /must be an https address/],
+    ["an issuer that is no address", { issuer: "id.example" }, "http.issuer", /must be an https address/],
+    ["an issuer with a query", { issuer: "https://id.example?a" }, "http.issuer", /a query or a fragment/],
+    ["a host with its scheme", { hosts: ["https://code.example"] }, "http.hosts[0]", /without scheme and port/],
+    ["a host with a port", { hosts: ["code.example:443"] }, "http.hosts[0]", /without scheme and port/],
+    ["an origin without scheme", { origins: ["app.example"] }, "http.origins[0]", /an origin such as/],
+    ["an origin with a path", { origins: ["https://app.example/"] }, "http.origins[0]", /without a path/],
+  ]
+  for (const [name, http, at, problem] of names)
+    it(name, () => {
+      const found = problemsOf({ http })
+      assert.deepStrictEqual(Object.keys(found), [at])
+      assert.match(found[at] ?? "", problem)
+    })
+
   for (const [name, value, at, problem] of cases)
     it(name, () => {
       const found = problemsOf(value)
@@ -238,10 +254,7 @@ describe("problems", () => {
       assert.match(found[at] ?? "", problem)
     })
 
-  const later: ReadonlyArray<readonly [unknown, string]> = [
-    [{ http: { issuer: "https://id.example" } }, "http.issuer"],
-    [{ http: { host: "0.0.0.0" } }, "http.host"],
-  ]
+  const later: ReadonlyArray<readonly [unknown, string]> = [[{ http: { host: "0.0.0.0" } }, "http.host"]]
   for (const [value, at] of later)
     it(`${at} is refused where it asks for what is not there yet`, () => {
       const found = problemsOf(value)

@@ -24,7 +24,7 @@ export const openEdge = (options: Partial<ListenOptions> = {}) =>
         host: "127.0.0.1",
         port: 0,
         table: made.table,
-        authenticate: async (token) => tokens[token],
+        authenticate: (token) => Effect.succeed(tokens[token]),
         log: (line) => void (made.log as Array<string>).push(line),
         ...options,
       }),
