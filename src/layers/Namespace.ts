@@ -11,7 +11,7 @@ import { Deferred, Effect } from "effect"
 import { type Signal, SpawnFailed } from "../schema/Process.ts"
 import type { Descendant, Exit, SpawnRequest } from "../services/ProcessSpawner.ts"
 import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalName, spawnFailed, takeTerminal } from "./Launch.ts"
-import { contentOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
+import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
 
 /**
  * The keeper, on descriptor 3 with the server: `R` it is ready and bound to the server's life, then a line from the server;
@@ -122,23 +122,23 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     isAlone || keeper === undefined || statOf(keeper.pid)?.start !== keeper.start ? [] : below(keeper.pid)
   const mainOf = (all: ReadonlyArray<Stat>): Stat | undefined => (hasExited() ? undefined : all[0])
   const others = (all: ReadonlyArray<Stat>): ReadonlyArray<Descendant> =>
-    all.filter((stat) => stat !== mainOf(all) && isLiving(stat)).map(identityOf)
+    all.filter((stat) => stat !== mainOf(all) && isLiving(stat)).map(descendantOf)
 
   const signalGroup = (signal: Signal) => {
     sent.add(signal)
     const all = members()
     const main = mainOf(all)
     const group = main === undefined ? undefined : main.foreground > 0 ? main.foreground : main.group
-    for (const stat of all) if (stat.group === group) sendTo(identityOf(stat), signal)
+    for (const stat of all) if (stat.group === group) sendTo(descendantOf(stat), signal)
   }
 
   const signalTree = (signal: Signal): ReadonlyArray<Descendant> => {
     sent.add(signal)
     const all = members()
-    if (signal !== "SIGKILL") for (const stat of all) sendTo(identityOf(stat), signal)
+    if (signal !== "SIGKILL") for (const stat of all) sendTo(descendantOf(stat), signal)
     else {
       // With the keeper the kernel ends all of it, and only then the outer process; that one is for a second try.
-      if (keeper !== undefined) sendTo(identityOf(keeper), signal)
+      if (keeper !== undefined) sendTo(descendantOf(keeper), signal)
       if (isKilled || keeper === undefined) outer.kill(signal)
       isKilled = true
     }
@@ -173,8 +173,6 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     },
   }
 }
-
-const identityOf = ({ pid, start }: Stat): Descendant => ({ pid, start: String(start) })
 
 /**
  * A status as the shell gives it: above 128 it may be a signal's number or a program's own. A shell tells of a death by

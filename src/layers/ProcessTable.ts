@@ -53,7 +53,9 @@ export const send = (pid: number, signal: Signal): void => {
   }
 }
 
+export const descendantOf = ({ pid, start, state }: Stat): Descendant => ({ pid, start: String(start), isBusy: "RD".includes(state) })
+
 /** Signals a process only while the number is still its own. */
-export const sendTo = ({ pid, start }: Descendant, signal: Signal): void => {
+export const sendTo = ({ pid, start }: Pick<Descendant, "pid" | "start">, signal: Signal): void => {
   if (String(startOf(pid)) === start) send(pid, signal)
 }

@@ -10,7 +10,7 @@
  */
 import { readdirSync } from "node:fs"
 import type { Descendant } from "../services/ProcessSpawner.ts"
-import { contentOf, hasMark, isLiving, type Stat, statOf } from "./ProcessTable.ts"
+import { contentOf, descendantOf, hasMark, isLiving, type Stat, statOf } from "./ProcessTable.ts"
 
 /** The variable that marks a tree. */
 export const MARK = "CODESPACE_JOB"
@@ -41,7 +41,7 @@ export const descendantsOf = (root: Root, age: number): ReadonlyArray<Descendant
     size = members.size
     for (const { pid, parent } of candidates) if (members.has(parent)) members.add(pid)
   }
-  return candidates.filter(({ pid }) => members.has(pid)).map(({ pid, start, group }) => ({ pid, start: String(start), group }))
+  return candidates.filter(({ pid }) => members.has(pid)).map((stat) => ({ ...descendantOf(stat), group: stat.group }))
 }
 
 const isMember = (stat: Stat, root: Root): boolean => stat.group === root.pid || stat.session === root.pid || hasMark(stat.pid, root.mark)
@@ -65,7 +65,7 @@ const lastNumber = (): number | undefined => {
 const groupAlone = (pid: number) => {
   try {
     process.kill(-pid, 0)
-    return [{ pid, start: "group", group: pid }]
+    return [{ pid, start: "group", isBusy: false, group: pid }]
   } catch {
     return []
   }

@@ -14,8 +14,12 @@ const CHECK_FIRST = 10
 const CHECK_AT_LEAST = 5
 /** Milliseconds between SIGTERM and SIGKILL when a time limit ends a process. */
 const TIMEOUT_GRACE = 1000
-/** Milliseconds that descendants may outlive their main process: a `tee` behind a pipe still has to write its last bytes. */
+/**
+ * Milliseconds that descendants may outlive their main process: a `tee` behind a pipe still has to write its last bytes.
+ * On a machine with too much to do it may have to wait for its turn; so what is busy gets more than what only stays.
+ */
 const LINGER = 100
+const LINGER_BUSY = 1000
 /** Milliseconds after which something that survives SIGKILL is said to have escaped. */
 export const ESCAPE_AFTER = 2000
 
@@ -187,9 +191,11 @@ const sweep = Effect.fnUntraced(function* (process: ManagedProcess) {
   let alive = yield* process.child.descendants
   if (alive.length === 0) return alive
   const exitedAt = yield* now
+  let busyAt = exitedAt
   for (let pause = 1; alive.length > 0; pause = Math.min(50, pause * 2)) {
     const time = yield* now
-    const killAt = process.wish?.killAt ?? exitedAt + LINGER
+    if (alive.some(({ isBusy }) => isBusy)) busyAt = time
+    const killAt = process.wish?.killAt ?? Math.min(busyAt + LINGER, exitedAt + LINGER_BUSY)
     if (time >= Math.max(killAt, exitedAt) + ESCAPE_AFTER) return alive
     if (time >= killAt) yield* signalTree(process, "SIGKILL")
     yield* Effect.sleep(pause)

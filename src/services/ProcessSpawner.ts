@@ -34,6 +34,8 @@ export type Exit = { readonly code: number } | { readonly signal: string }
 export interface Descendant {
   readonly pid: number
   readonly start: string
+  /** It has something to do, or waits for a processor or a disk to do it; false where that cannot be seen. */
+  readonly isBusy: boolean
 }
 
 /** Bytes of a spool from `from` on and before `to`; none when they are equal. */

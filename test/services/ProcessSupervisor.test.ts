@@ -7,6 +7,8 @@ import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner }
 import { KEPT, ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { limits, requestOf } from "../support/Processes.ts"
 
+const idle = (pid: number): Descendant => ({ pid, start: "1", isBusy: false })
+
 /** A process in the hands of a test. */
 class Puppet {
   output = ""
@@ -181,10 +183,7 @@ describe("ProcessSupervisor", () => {
       const { supervisor, puppets } = yield* stage
       const id = yield* supervisor.start(requestOf(["x"]))
       const puppet = puppets[0]!
-      puppet.left = [
-        { pid: 1001, start: "1" },
-        { pid: 1002, start: "1" },
-      ]
+      puppet.left = [idle(1001), idle(1002)]
       puppet.end({ code: 0 })
       yield* TestClock.adjust(90)
       assert.strictEqual((yield* facts(supervisor, id)).state, "running")
@@ -197,11 +196,36 @@ describe("ProcessSupervisor", () => {
     }),
   )
 
+  it.effect("gives a descendant that is busy more time than one that only stays, but not for ever", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stage
+      const id = yield* supervisor.start(requestOf(["x"]))
+      const other = yield* supervisor.start(requestOf(["y"]))
+      for (const puppet of puppets) {
+        puppet.left = [{ ...idle(1001), isBusy: true }]
+        puppet.end({ code: 0 })
+      }
+      yield* TestClock.adjust(900)
+      assert.deepStrictEqual([puppets[0]!.signals, puppets[1]!.signals], [[], []])
+      puppets[0]!.left = []
+      yield* TestClock.adjust(50)
+      const ended = yield* facts(supervisor, id)
+      assert.deepInclude(ended, { state: "exited" })
+      assert.isUndefined(ended.notes)
+      yield* TestClock.adjust(150)
+      assert.include(puppets[1]!.signals, "SIGKILL")
+      assert.strictEqual((yield* facts(supervisor, other)).state, "running")
+      puppets[1]!.left = []
+      yield* TestClock.adjust(50)
+      assert.deepStrictEqual((yield* facts(supervisor, other)).notes, ["1 descendant ended with it"])
+    }),
+  )
+
   it.effect("says what escaped, and ends all the same", () =>
     Effect.gen(function* () {
       const { supervisor, puppets } = yield* stage
       const id = yield* supervisor.start(requestOf(["x"]))
-      puppets[0]!.left = [{ pid: 1001, start: "1" }]
+      puppets[0]!.left = [idle(1001)]
       puppets[0]!.end({ code: 0 })
       yield* TestClock.adjust(3000)
       const { state, notes } = yield* facts(supervisor, id)
