@@ -89,6 +89,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
     http: file.http,
     tools: file.tools,
     approvals: file.approvals,
+    path: file.path,
     retention: file.retention,
     stateFolder,
     ...(source === undefined ? {} : { configFile: source.path }),

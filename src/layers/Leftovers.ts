@@ -1,7 +1,7 @@
 /**
  * What a server leaves behind when it dies without closing: spools, and, where no namespace held them, processes. Each
  * server has a folder named after its identity; in it, beside each spool, a note says which process writes to it. The
- * next server ends those processes and removes the folder. A number alone is never signalled: start time and boot have to fit.
+ * next server ends those processes and removes the folder, and so does one that lives on, once an hour. A number alone is never signalled: start time and boot have to fit.
  */
 import { readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -27,7 +27,7 @@ export const forget = (spool: string): void => rmSync(spool + NOTE, { force: tru
 
 /** Ends and removes what dead servers left below `folder`. */
 export const clear = (folder: string, identity: ServerIdentity["Service"]): void => {
-  for (const name of readdirSync(folder)) {
+  for (const name of filesIn(folder)) {
     if (identity.isAlive(name)) continue
     if (bootOf(name) === bootOf(identity.self)) endProcesses(join(folder, name), name)
     rmSync(join(folder, name), { recursive: true, force: true })
@@ -38,13 +38,22 @@ export const clear = (folder: string, identity: ServerIdentity["Service"]): void
 const bootOf = (identity: string): string => identity.slice(identity.indexOf(".") + 1).split("-")[0] ?? ""
 
 const endProcesses = (folder: string, name: string): void => {
-  const notes = readdirSync(folder).filter((file) => file.endsWith(NOTE))
+  const notes = filesIn(folder).filter((file) => file.endsWith(NOTE))
   if (notes.length === 0) return
   const roots = notes.map((file) => (contentOf(join(folder, file)) ?? "").split(" "))
   for (let round = 0; round < ROUNDS; round++) {
     const found = processes().filter((stat) => isLeft(stat, roots, `${MARK}=${name}/`))
     for (const { pid, start } of found) sendTo({ pid, start: String(start) }, "SIGKILL")
     if (found.length === 0) return
+  }
+}
+
+/** Another server may be clearing up at the same time. */
+const filesIn = (folder: string): ReadonlyArray<string> => {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
   }
 }
 

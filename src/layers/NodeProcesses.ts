@@ -5,13 +5,14 @@
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { Effect, Exit, Layer, Schedule, Scope } from "effect"
+import type { SearchPath } from "../schema/Config.ts"
 import { type Child, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
 import { type Holding, Sandbox } from "../services/Sandbox.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { refusalOf } from "./Executable.ts"
 import * as Group from "./Group.ts"
-import { searchPath, variables } from "./HostEnvironment.ts"
+import * as HostEnvironment from "./HostEnvironment.ts"
 import * as Leftovers from "./Leftovers.ts"
 import * as Namespace from "./Namespace.ts"
 import type { OpenTerminal } from "./NodePty.ts"
@@ -21,13 +22,23 @@ import { MARK } from "./ProcessTree.ts"
 import * as Streams from "./Streams.ts"
 import * as Watchdog from "./Watchdog.ts"
 
+/** Milliseconds between the looks for what servers left behind that died meanwhile. */
+const CLEAR_EVERY = 3_600_000
+
+export interface Options {
+  /** Where programs are looked for: a PATH, or as the user's login shell has it. The server's own PATH when absent. */
+  readonly searchPath?: SearchPath
+  readonly openTerminal?: OpenTerminal
+}
+
 /**
  * Spools lie in a folder of this server below `folder`, which is made when missing (0700). The folder goes with the
- * layer; what servers left behind that died before they could clear up, processes and spools, is ended and removed first.
+ * layer; what servers left behind that died before they could clear up, processes and spools, is ended and removed first,
+ * and again from time to time.
  */
 export const layer = (
   folder: string,
-  openTerminal: OpenTerminal = NodePty.open,
+  { openTerminal = NodePty.open, searchPath = "server" }: Options = {},
 ): Layer.Layer<ProcessSpawner, never, ServerIdentity | Sandbox> =>
   Layer.effect(
     ProcessSpawner,
@@ -35,14 +46,15 @@ export const layer = (
       const identity = yield* ServerIdentity
       const { holding } = yield* Sandbox
       const spools = join(folder, identity.self)
+      const clear = Effect.sync(() => Leftovers.clear(folder, identity))
       yield* Effect.acquireRelease(
-        Effect.sync(() => {
-          mkdirSync(folder, { recursive: true, mode: 0o700 })
-          Leftovers.clear(folder, identity)
-          mkdirSync(spools, { recursive: true, mode: 0o700 })
-        }),
+        Effect.sync(() => mkdirSync(folder, { recursive: true, mode: 0o700 })).pipe(
+          Effect.andThen(clear),
+          Effect.andThen(Effect.sync(() => mkdirSync(spools, { recursive: true, mode: 0o700 }))),
+        ),
         () => Effect.sync(() => rmSync(spools, { recursive: true, force: true })).pipe(Effect.ignoreCause({ log: true })),
       )
+      yield* Effect.forkScoped(Effect.repeat(Effect.delay(Effect.ignoreCause(clear, { log: true }), CLEAR_EVERY), Schedule.forever))
       const shell = shellOf()
       const terminals = new Set<string>()
       const scope = yield* Effect.scope
@@ -54,7 +66,7 @@ export const layer = (
             start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, by, openTerminal, terminals }),
           ),
         holding,
-        hostEnvironment: variables,
+        hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
         shell: () => shell,
       })
     }),
@@ -62,7 +74,7 @@ export const layer = (
 
 /** Bash where there is one, since that is what scripts are written for. */
 const shellOf = (): string =>
-  ["/bin", "/usr/bin", ...searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
+  ["/bin", "/usr/bin", ...HostEnvironment.searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
 
 /** Where a process is started: its spool, its mark, what holds it, and the terminals there are. */
 interface Place {

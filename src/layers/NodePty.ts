@@ -4,7 +4,7 @@
  * into its spool, byte for byte, and is held back there while the disk takes nothing.
  */
 import { execFile } from "node:child_process"
-import { closeSync, writeSync } from "node:fs"
+import { closeSync, readSync, writeSync } from "node:fs"
 import { createRequire } from "node:module"
 import { ReadStream } from "node:tty"
 import { Deferred, Effect, Result } from "effect"
@@ -26,7 +26,7 @@ export interface Terminal {
   /** Appends what is written to a file from now on, and closes the file at the end. */
   readonly copyTo: (file: number) => void
   readonly destroy: () => void
-  /** Completes when everything written has been copied: all far ends are closed, or that takes too long. */
+  /** For when those who wrote are gone: copies what is still in the terminal, and closes this end. */
   readonly drained: Effect.Effect<void>
 }
 
@@ -34,10 +34,13 @@ export type OpenTerminal = (size: TerminalSize) => Effect.Effect<Terminal, Termi
 
 /** A line that is not finished is kept by the terminal up to this many bytes, and cut there without a word. */
 const LONGEST_LINE = process.platform === "linux" ? 4095 : 1023
-/** Milliseconds until a disk that took nothing is tried again, and that the last bytes may take when a far end stays open. */
+/** Milliseconds until a disk that took nothing is tried again, and that it may take for the last bytes. */
 const RETRY = 100
 const RETRY_INPUT = 20
 const DRAIN_LIMIT = 500
+
+/** More than a terminal ever holds, in bytes: somebody who escaped may go on writing. */
+const MOST_HELD = 4_194_304
 
 /** Bytes that end a line or throw away what stands in it: newline, return, interrupt, end of file, erase line. */
 const LINE_ENDS = new Set([0x0a, 0x0d, 0x03, 0x04, 0x15])
@@ -71,6 +74,7 @@ const terminalOf = (native: Native, master: number, far: number, name: string): 
   const stream = new ReadStream(master)
   const input = inputOf(stream, master)
   const closed = Deferred.makeUnsafe<void>()
+  const copying = { finish: () => true }
   let unfinished = 0
   stream.on("error", () => {})
   stream.once("close", () => Deferred.doneUnsafe(closed, Effect.void))
@@ -94,8 +98,12 @@ const terminalOf = (native: Native, master: number, far: number, name: string): 
         if (!stream.destroyed) native.resize(master, size.cols, size.rows)
       }),
     destroy: () => void stream.destroy(),
-    copyTo: (file) => copy(stream, file),
-    drained: Deferred.await(closed).pipe(Effect.timeoutOption(DRAIN_LIMIT), Effect.andThen(Effect.sync(() => void stream.destroy()))),
+    copyTo: (file) => {
+      copying.finish = copy(stream, master, file)
+    },
+    drained: Effect.suspend(() => (copying.finish() ? Effect.void : Effect.timeoutOption(Deferred.await(closed), DRAIN_LIMIT))).pipe(
+      Effect.andThen(Effect.sync(() => void stream.destroy())),
+    ),
   }
 }
 
@@ -142,23 +150,52 @@ const writeNow = (master: number, bytes: Uint8Array): number | "full" | "closed"
   }
 }
 
-/** Copies in the order of arrival. What the disk does not take is tried again, and nothing more is read meanwhile. */
-const copy = (stream: ReadStream, file: number): void => {
+/**
+ * Copies in the order of arrival. What the disk does not take is tried again, and nothing more is read meanwhile. Gives
+ * what copies all that is there now, and tells whether that could be done.
+ */
+const copy = (stream: ReadStream, master: number, file: number): (() => boolean) => {
+  let isStalled = false
   const put = (bytes: Buffer): void => {
     try {
       const count = writeSync(file, bytes)
       if (count < bytes.length) put(bytes.subarray(count))
     } catch {
+      isStalled = true
       stream.pause()
       setTimeout(() => {
         if (stream.destroyed) return
+        isStalled = false
         put(bytes)
-        stream.resume()
+        if (!isStalled) stream.resume()
       }, RETRY).unref()
     }
   }
+  // A terminal gives its content in small parts; node takes the hang-up of the far end for the end of it after any of them.
+  const finish = (): boolean => {
+    for (let left = MOST_HELD; left > 0 && !isStalled && !stream.destroyed; ) {
+      const bytes = readNow(master)
+      if (bytes === undefined) break
+      left -= bytes.length
+      put(bytes)
+    }
+    return !isStalled
+  }
   stream.on("data", put)
+  stream.once("end", finish)
   stream.once("close", () => closeSync(file))
+  return finish
+}
+
+/** What a terminal has now; undefined when that is nothing. */
+const readNow = (master: number): Buffer | undefined => {
+  const bytes = Buffer.allocUnsafe(65_536)
+  try {
+    const count = readSync(master, bytes)
+    return count === 0 ? undefined : bytes.subarray(0, count)
+  } catch {
+    return undefined
+  }
 }
 
 /** The longest unfinished line there would be, beginning with what is unfinished now, and what is unfinished after it. */

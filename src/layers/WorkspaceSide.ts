@@ -29,5 +29,7 @@ export const layerWorkspaceSide = (config: AppConfig["Service"]) =>
   Layer.mergeAll(
     NodeDisk.layer,
     Ripgrep.layer,
-    ProcessSupervisor.layer.pipe(Layer.provide(NodeProcesses.layer(`${config.stateFolder}/spools`))),
+    ProcessSupervisor.layer(config.retention.processes).pipe(
+      Layer.provide(NodeProcesses.layer(`${config.stateFolder}/spools`, { searchPath: config.path })),
+    ),
   )

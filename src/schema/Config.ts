@@ -134,6 +134,15 @@ const EnvironmentEntry = Schema.Struct({
 )
 export type EnvironmentEntry = typeof EnvironmentEntry.Type
 
+/** Where commands are looked for: as the server does, as the user's login shell does, or in the folders named. */
+const SearchPath = Schema.Union([
+  Schema.Literals(["server", "login-shell"]),
+  Schema.Array(Schema.String.check(Schema.isPattern(/^\/[^:]*$/u, { expected: "an absolute folder without a colon" }))).check(
+    Schema.isMinLength(1, { expected: "at least one folder" }),
+  ),
+])
+export type SearchPath = typeof SearchPath.Type
+
 /** Sets of tools, and the single tools, that a file can pick. */
 export const ToolChoice = Schema.Literals([
   "all",
@@ -225,6 +234,10 @@ export const ConfigFile = Schema.Struct({
   workspaces: field(Schema.Record(Name, WorkspaceEntry), defaults.workspaces),
   profiles: field(Schema.Record(Name, ProfileEntry), defaults.profiles),
   environments: field(Schema.Record(Name, EnvironmentEntry), defaults.environments),
+  path: field(SearchPath, defaults.path).annotate({
+    description:
+      'PATH of every command: "server" for the one the server was started with, "login-shell" to ask the user\'s shell once (for at most 2 seconds; the server\'s own folders follow), or a list of folders',
+  }),
   approvals: field(Approvals, defaults.approvals),
   http: field(Http, defaults.http),
   tools: field(Schema.Array(ToolChoice).check(Schema.isMinLength(1, { expected: "at least one tool or set of tools" })), defaults.tools),

@@ -7,6 +7,7 @@ export const defaults = {
   workspaces: {},
   profiles: {},
   environments: { host: { kind: "host" } },
+  path: "server",
   approvals: { resolver: "operator", expires: Duration.hours(1) },
   http: { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null, login: "on" },
   tools: ["all"],

@@ -191,7 +191,7 @@ export class CommandNotFound extends Schema.TaggedError<CommandNotFound>()("COMM
 }) {
   readonly retry = "change_request"
   override get message() {
-    return `"${this.command}" was not found. PATH is ${this.path}. Give a full path, or ask the operator to extend PATH.`
+    return `"${this.command}" was not found. PATH is ${this.path}. Give a full path, or ask the operator to set "path" in the configuration.`
   }
 }
 

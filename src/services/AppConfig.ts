@@ -3,7 +3,7 @@
  * root an existing folder. Where it comes from is the business of the layer that provides it.
  */
 import { Context, Duration, Result } from "effect"
-import type { ConfigFile, EnvironmentEntry, HookSettings, PatchSettings, ProfileEntry, ToolChoice } from "../schema/Config.ts"
+import type { ConfigFile, EnvironmentEntry, HookSettings, PatchSettings, ProfileEntry, SearchPath, ToolChoice } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
@@ -50,6 +50,8 @@ export class AppConfig extends Context.Service<
     }
     readonly tools: ReadonlyArray<ToolChoice>
     readonly approvals: ConfigFile["approvals"]
+    /** Where commands are looked for. */
+    readonly path: SearchPath
     readonly retention: ConfigFile["retention"]
     /** Absolute and real; exists, and only the server's user can enter it. */
     readonly stateFolder: string

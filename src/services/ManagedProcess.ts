@@ -38,6 +38,8 @@ export interface Ending {
   readonly endedBy: EndedBy
   readonly durationMs: number
   readonly notes: ReadonlyArray<string>
+  /** By `now`. */
+  readonly endedAt: number
   /** Bytes of output that take room on the disk. */
   readonly keptBytes: number
 }
@@ -56,6 +58,8 @@ export interface ManagedProcess {
   readonly idleTimeoutMs: number
   /** Bytes of output that may be kept of it now; less when many share what their workspace has. */
   readonly quota: () => number
+  /** Bytes that the ended processes of its workspace may keep together. */
+  readonly roomBytes: number
   readonly child: Child
   readonly ended: Deferred.Deferred<Ending>
   /** Signals sent for a caller. */
@@ -100,8 +104,9 @@ export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
   yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
   const { dropped, keptBytes } = yield* settleSpools(process)
-  const durationMs = Math.round((yield* now) - process.startedAt)
-  process.ending = { ...causeOf(process, exit), exit, durationMs, keptBytes, notes: notesOf(process, escaped, dropped) }
+  const endedAt = yield* now
+  const durationMs = Math.round(endedAt - process.startedAt)
+  process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes: notesOf(process, escaped, dropped) }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
 

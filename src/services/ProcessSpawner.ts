@@ -95,8 +95,8 @@ export class ProcessSpawner extends Context.Service<
     ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
     /** What keeps a tree together on this machine. */
     readonly holding: Effect.Effect<Holding>
-    /** The variables this server was started with. */
-    readonly hostEnvironment: () => Variables
+    /** The variables this server was started with, and PATH as the operator wants it; found out once. */
+    readonly hostEnvironment: Effect.Effect<Variables>
     /** Path of the shell that scripts run in. */
     readonly shell: () => string
   }

@@ -1,9 +1,11 @@
 /**
  * Owns every process a caller starts: starts, feeds, reads, signals and stops them, whole trees at a time. A process
  * outlives its call but never this service; when the service closes, all trees end (`server_stop`) within three seconds.
- * Ended processes stay readable until `KEPT` newer ones have ended, or the newer ones of their workspace need the room.
+ * Ended processes stay readable for a time that the operator sets, or until newer ones of their workspace take their
+ * place (`ProcessRetention.ts`).
  */
-import { Clock, Context, Deferred, Effect, FiberSet, Layer, Random } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, FiberSet, Layer, Random, Schedule } from "effect"
+import { defaults } from "../schema/ConfigDefaults.ts"
 import { InvalidArguments, type StorageFull } from "../schema/Operation.ts"
 import { LimitExceeded, type Limits, type PolicyDenied, type Profile } from "../schema/Policy.ts"
 import {
@@ -29,14 +31,15 @@ import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, spools
 import { offsetOf } from "./OutputPage.ts"
 import type { View } from "./OutputView.ts"
 import { awaitGrowth, awaitMore, awaitText, exitFields, glance, readable, report, summaryOf } from "./ProcessReport.ts"
+import { outdated } from "./ProcessRetention.ts"
 import { ProcessSpawner } from "./ProcessSpawner.ts"
 import type { Holding } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
-/** Ended processes that stay readable, in a server. */
-export const KEPT = 200
 /** A workspace's live processes together keep this many times the limit of one, and so do its ended ones. */
 const SHARE = 4
+/** Milliseconds between the looks for ended processes that have been kept long enough. */
+const FORGET_EVERY = 60_000
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
 const STOP_GRACE = 1000
 const STOP_LIMIT = 2800
@@ -120,17 +123,17 @@ export class ProcessSupervisor extends Context.Service<
     readonly summary: (id: ProcessId) => Effect.Effect<ProcessSummary, ProcessNotFound>
   }
 >()("codespace/services/ProcessSupervisor") {
-  /** One for a server. */
-  static readonly layer = Layer.effect(
-    ProcessSupervisor,
-    Effect.suspend(() => make),
-  )
+  /** One for a server. Ended processes stay readable for `keptFor`. */
+  static readonly layer = (keptFor: Duration.Duration = defaults.retention.processes) =>
+    Layer.effect(
+      ProcessSupervisor,
+      Effect.suspend(() => make(Duration.toMillis(keptFor))),
+    )
 }
 
-const make = Effect.gen(function* () {
+const make = Effect.fnUntraced(function* (keptForMs: number) {
   const spawner = yield* ProcessSpawner
   const processes = new Map<ProcessId, ManagedProcess>()
-  const recent: Array<ManagedProcess> = []
   let isClosing = false
   // Made before the finalizer below, so that the fibers still watch while it ends their processes.
   const watchers = yield* FiberSet.make<void>()
@@ -151,19 +154,17 @@ const make = Effect.gen(function* () {
       return process === undefined ? Effect.fail(new ProcessNotFound({ process_id: id })) : Effect.succeed(process)
     })
 
-  /** Keeps the newest ended processes, and of a workspace as many as its share of the disk has room for. */
-  const retire = Effect.fnUntraced(function* (process: ManagedProcess, limit: number) {
-    recent.push(process)
-    let kept = 0
-    for (const [index, old] of [...recent.entries()].reverse()) {
-      if (old.workspaceId === process.workspaceId) kept += old.ending?.keptBytes ?? 0
-      const isTooMuch = old.workspaceId === process.workspaceId && old !== process && kept > SHARE * limit
-      if (recent.length - index <= KEPT && !isTooMuch) continue
-      recent.splice(index, 1)
-      processes.delete(old.id)
-      for (const spool of spoolsOf(old)) yield* spool.remove
+  const forgetOutdated = Effect.gen(function* () {
+    const ended = [...processes.values()].flatMap((process) => {
+      const { ending, roomBytes, workspaceId } = process
+      return ending === undefined ? [] : [{ process, workspaceId, roomBytes, ...ending }]
+    })
+    for (const { process } of outdated(ended, (yield* now) - keptForMs)) {
+      processes.delete(process.id)
+      for (const spool of spoolsOf(process)) yield* spool.remove
     }
   })
+  yield* Effect.forkScoped(Effect.repeat(forgetOutdated, Schedule.spaced(Math.min(FORGET_EVERY, keptForMs))))
 
   /** What one process may keep while others of its workspace live too. */
   const shareOf = (workspaceId: WorkspaceId, limit: number): number => {
@@ -176,7 +177,7 @@ const make = Effect.gen(function* () {
     if (refusal !== undefined) return yield* refusal
     const id = yield* newId
     const { split = false, stdin, tty } = request
-    const env = { ...baseEnvironment(spawner.hostEnvironment()), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
+    const env = { ...baseEnvironment(yield* spawner.hostEnvironment), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
     const startedAt = yield* now
     const child = yield* spawner.spawn({
       id,
@@ -198,6 +199,7 @@ const make = Effect.gen(function* () {
       timeoutMs: request.timeoutMs ?? request.limits.timeout_ms,
       idleTimeoutMs: request.idleTimeoutMs ?? Number.POSITIVE_INFINITY,
       quota: () => shareOf(request.workspaceId, request.limits.spool_bytes),
+      roomBytes: SHARE * request.limits.spool_bytes,
       tty: tty !== undefined,
       readableTo: Number.POSITIVE_INFINITY,
       child,
@@ -211,12 +213,7 @@ const make = Effect.gen(function* () {
     processes.set(id, process)
     // A terminal has no input of its own that could be given before.
     if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
-    run(
-      Effect.andThen(
-        supervise(process),
-        Effect.suspend(() => retire(process, request.limits.spool_bytes)),
-      ),
-    )
+    run(Effect.andThen(supervise(process), forgetOutdated))
     return id
   }, Effect.uninterruptible)
 
@@ -281,7 +278,8 @@ const make = Effect.gen(function* () {
   })
 
   return ProcessSupervisor.of({
-    environment: (profile, given) => Effect.fromResult(allowedEnvironment(spawner.hostEnvironment(), profile, given)),
+    environment: (profile, given) =>
+      Effect.flatMap(spawner.hostEnvironment, (host) => Effect.fromResult(allowedEnvironment(host, profile, given))),
     holding: spawner.holding,
     script: (text) => shellCommand(spawner.shell(), text),
     start,

@@ -134,6 +134,71 @@ describe("codespace mcp", () => {
     expect(status).toMatchObject({ state: "done", result: { state: "terminated", ended_by: "server_stop" } })
   })
 
+  it("ends calmly when its reader goes away in the middle of big results and progress notices, and has all of it recorded (R105)", async () => {
+    const made = home()
+    const first = raw(made)
+    let problems = ""
+    first.child.stderr.on("data", (chunk) => {
+      problems += String(chunk)
+    })
+    first.send({
+      ...{ jsonrpc: "2.0", id: 1, method: "tools/call" },
+      params: {
+        name: "exec_command",
+        arguments: { ...app, command: ["sleep", "300"], access: "shared", yield_ms: 50_000, operation_key: "long" },
+        _meta: { progressToken: "p" },
+      },
+    })
+    await until(() => commandsIn(made.workspace).includes("sleep 300"))
+    // 5 MB of answers, of which a pipe takes a small part; then nobody reads any more.
+    const keys = Array.from({ length: 14 }, (_, index) => `key-${index}`)
+    first.child.stdout.pause()
+    const big = { ...app, script: "head -c 200000 /dev/zero | tr '\\0' a", access: "shared", max_output_bytes: 180_000 }
+    for (const [index, key] of keys.entries()) first.call(index + 2, "exec_command", { ...big, operation_key: key })
+    // Keys belong to a client; one that does not say its name is the same everywhere.
+    const other = raw(made)
+    let asked = 0
+    const statusOf = (key: string): Promise<Record<string, unknown> | undefined> => {
+      asked += 1
+      other.call(asked, "operation_status", { ...app, operation_key: key })
+      return other.result(asked)
+    }
+    await until(async () => (await Promise.all(keys.map(statusOf))).some((status) => status?.["state"] === "done"))
+    first.child.stdout.destroy()
+    first.child.stdin.end()
+    expect(await first.ended).toEqual([0, null])
+    // Those that had not begun are not known.
+    for (const key of keys) expect(["done", "cancelled", undefined]).toContain((await statusOf(key))?.["state"])
+    expect(problems).not.toMatch(/\n\s+at |EPIPE|unhandled/iu)
+    expect(commandsIn(made.workspace)).toEqual([])
+    expect(["done", "cancelled"]).toContain((await statusOf("long"))?.["state"])
+    other.child.stdin.end()
+    expect(await other.ended).toEqual([0, null])
+  })
+
+  it("answers at once and runs commands although the login shell hangs that it asks for PATH (R064)", async () => {
+    const made = home()
+    for (const name of [".bash_profile", ".profile", ".bashrc"]) writeFileSync(join(made.home, name), "read -r x </dev/tty; sleep 60\n")
+    const config = join(made.home, "config.json")
+    writeFileSync(
+      config,
+      JSON.stringify({ workspaces: { app: { root: made.workspace, profile: "workspace-write" } }, path: "login-shell" }),
+    )
+    const env = { ...made.env, HOME: made.home, SHELL: "/bin/bash", PATH: "/usr/bin:/bin" }
+    const { call, child, ended, result, send, answer } = raw({ ...made, env }, ["mcp", "--config", config])
+    const from = performance.now()
+    send({
+      ...{ jsonrpc: "2.0", id: 1, method: "initialize" },
+      params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } },
+    })
+    await answer(1)
+    expect(performance.now() - from).toBeLessThan(5000)
+    call(2, "exec_command", { ...app, script: "echo $PATH" })
+    expect(await result(2)).toMatchObject({ exit_code: 0, output: `${env.PATH}\n` })
+    child.stdin.end()
+    expect(await ended).toEqual([0, null])
+  })
+
   it("says after a kill -9 that what ran was interrupted (R126)", async () => {
     const made = home()
     const first = raw(made)

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process"
-import { closeSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Result, Scope } from "effect"
@@ -32,6 +32,22 @@ describe.skipIf(Result.isFailure(openable) || holding.by === "group")("NodeProce
 
 describe.skipIf(Result.isFailure(openable))("NodeProcesses, in terminals in groups", () => terminalContract(layerSupervisor(groups)))
 
+describe.skipIf(Result.isFailure(openable))("a terminal", () => {
+  it.live("gives all that was written into it when it is closed, also while somebody still holds its far end", () =>
+    Effect.gen(function* () {
+      const file = join(yield* temporaryFolder, "copy")
+      const terminal = yield* NodePty.open({ rows: 24, cols: 80 })
+      terminal.copyTo(openSync(file, "w"))
+      for (let round = 0; round < 4; round++) writeSync(terminal.far, "x".repeat(2000))
+      // Nothing of it was read yet: that takes turns of the event loop, and there was none.
+      assert.strictEqual(statSync(file).size, 0)
+      yield* Effect.timeout(terminal.drained, 300)
+      assert.strictEqual(statSync(file).size, 8000)
+      closeSync(terminal.far)
+    }),
+  )
+})
+
 describe("NodeProcesses", () => {
   it.live("without the package for terminals refuses one, says what to do, and runs everything else", () =>
     Effect.gen(function* () {
@@ -43,7 +59,7 @@ describe("NodeProcesses", () => {
         assert.deepInclude(refusal, { _tag: "TERMINAL_UNAVAILABLE" })
         assert.match(refusal.message, /npm install node-pty/u)
         assert.deepInclude(yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "hi"]))), { exit_code: 0, output: "hi\n" })
-      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layer, none)))))
+      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layer, { openTerminal: none })))))
     }),
   )
 
@@ -51,7 +67,7 @@ describe("NodeProcesses", () => {
     Effect.gen(function* () {
       const folder = join(yield* temporaryFolder, "spools")
       const scope = yield* Scope.make()
-      const context = yield* Layer.buildWithScope(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder))), scope)
+      const context = yield* Layer.buildWithScope(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder))), scope)
       yield* Effect.gen(function* () {
         const supervisor = yield* ProcessSupervisor
         yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "secret"], { stdin: { text: "input" } })))
@@ -83,7 +99,7 @@ describe("NodeProcesses", () => {
         const supervisor = yield* ProcessSupervisor
         rmSync(folder, { recursive: true })
         assert.match(String(yield* Effect.flip(supervisor.start(requestOf(["true"])))), /SPAWN_FAILED.*ENOENT/u)
-      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))))
+      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder)))))
     }),
   )
 
@@ -106,7 +122,7 @@ describe("NodeProcesses", () => {
           readdirSync(used[0]!).filter((name) => name.endsWith(".in")),
           [],
         )
-      }).pipe(Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder)))))
+      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder)))))
     }),
   )
 

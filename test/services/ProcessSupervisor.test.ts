@@ -1,10 +1,11 @@
 /** Time, causes and bookkeeping of the supervisor, over processes that do what the test says and on virtual time. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProcessId, Signal } from "../../src/schema/Process.ts"
+import { KEPT } from "../../src/services/ProcessRetention.ts"
 import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
-import { KEPT, ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { limits, requestOf } from "../support/Processes.ts"
 
 const idle = (pid: number): Descendant => ({ pid, start: "1", isBusy: false })
@@ -56,7 +57,7 @@ class Puppet {
 }
 
 /** A supervisor whose processes are puppets, in the order of their starts. */
-const stage = Effect.gen(function* () {
+const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration) {
   const puppets: Array<Puppet> = []
   const spawner = Layer.succeed(ProcessSpawner, {
     spawn: () =>
@@ -66,7 +67,7 @@ const stage = Effect.gen(function* () {
         return puppet.child
       }),
     holding: Effect.succeed({ by: "group" as const, why: "a test" }),
-    hostEnvironment: () => ({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
+    hostEnvironment: Effect.succeed({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
   })
   const scope = yield* Scope.make()
@@ -75,9 +76,10 @@ const stage = Effect.gen(function* () {
       for (const puppet of puppets) puppet.end({ code: 0 })
     }),
   )
-  const context = yield* Layer.buildWithScope(ProcessSupervisor.layer.pipe(Layer.provide(spawner)), scope)
+  const context = yield* Layer.buildWithScope(ProcessSupervisor.layer(keptFor).pipe(Layer.provide(spawner)), scope)
   return { supervisor: Context.get(context, ProcessSupervisor), puppets, scope }
 })
+const stage = stageKeeping()
 
 const facts = (supervisor: ProcessSupervisor["Service"], id: ProcessId) => supervisor.awaitEnd(id, 0, 1000)
 
@@ -269,6 +271,41 @@ describe("ProcessSupervisor", () => {
       assert.strictEqual((yield* supervisor.list()).length, KEPT)
       assert.strictEqual((yield* Effect.flip(supervisor.ended(ids[0]!)))._tag, "PROCESS_NOT_FOUND")
       assert.deepStrictEqual(puppets.map(({ isRemoved }) => isRemoved).filter(Boolean).length, 1)
+      assert.isTrue(puppets[0]!.isRemoved)
+    }),
+  )
+
+  it.effect("forgets an ended process with its spool once its time is over, and never one that runs", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stageKeeping(Duration.hours(2))
+      const long = { limits: { ...limits, timeout_ms: 86_400_000 } }
+      const ended = yield* supervisor.start(requestOf(["x"], long))
+      const runs = yield* supervisor.start(requestOf(["y"], long))
+      yield* TestClock.adjust(Duration.minutes(30))
+      puppets[0]!.end({ code: 0 })
+      yield* TestClock.adjust(Duration.minutes(119))
+      assert.strictEqual((yield* facts(supervisor, ended)).state, "exited")
+      assert.isFalse(puppets[0]!.isRemoved)
+      yield* TestClock.adjust(Duration.minutes(2))
+      assert.strictEqual((yield* Effect.flip(facts(supervisor, ended)))._tag, "PROCESS_NOT_FOUND")
+      assert.isTrue(puppets[0]!.isRemoved)
+      yield* TestClock.adjust(Duration.hours(5))
+      assert.strictEqual((yield* facts(supervisor, runs)).state, "running")
+      assert.deepStrictEqual(
+        (yield* supervisor.list()).map(({ process_id }) => process_id),
+        [runs],
+      )
+    }),
+  )
+
+  it.effect("keeps an ended process for a time that is shorter than it usually looks for them", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stageKeeping(Duration.seconds(5))
+      const id = yield* supervisor.start(requestOf(["x"]))
+      puppets[0]!.end({ code: 0 })
+      yield* TestClock.adjust(4000)
+      assert.strictEqual((yield* facts(supervisor, id)).state, "exited")
+      yield* TestClock.adjust(6000)
       assert.isTrue(puppets[0]!.isRemoved)
     }),
   )

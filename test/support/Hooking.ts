@@ -7,6 +7,6 @@ import { layerSpawner } from "./Processes.ts"
 
 /** The output of the hooks lies in the folder `spools`. */
 export const openHooks = Effect.fnUntraced(function* (workspace: Workspace["Service"], spools: string) {
-  const context = yield* Layer.build(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(spools))))
+  const context = yield* Layer.build(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(spools))))
   return makeHooks(workspace, Context.get(context, ProcessSupervisor))
 })

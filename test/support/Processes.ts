@@ -6,7 +6,6 @@ import { Effect, Layer, Schedule, Struct } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
-import type { OpenTerminal } from "../../src/layers/NodePty.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
 import { Sandbox } from "../../src/services/Sandbox.ts"
@@ -20,12 +19,14 @@ export const temporaryFolder = Effect.acquireRelease(
 export const holding = await Effect.runPromise(Effect.provide(Effect.flatMap(Sandbox, Struct.get("holding")), Bubblewrap.layer))
 
 /** The spawner of this machine with its spools in `folder`. */
-export const layerSpawner = (folder: string, sandbox: Layer.Layer<Sandbox> = Bubblewrap.layer, openTerminal?: OpenTerminal) =>
-  NodeProcesses.layer(folder, openTerminal).pipe(Layer.provide(Layer.merge(NodeIdentity.layer, sandbox)))
+export const layerSpawner = (folder: string, sandbox: Layer.Layer<Sandbox> = Bubblewrap.layer, options?: NodeProcesses.Options) =>
+  NodeProcesses.layer(folder, options).pipe(Layer.provide(Layer.merge(NodeIdentity.layer, sandbox)))
 
 /** A supervisor of its own for each test. */
-export const layerSupervisor = (sandbox?: Layer.Layer<Sandbox>) =>
-  Layer.unwrap(Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, sandbox)))))
+export const layerSupervisor = (sandbox?: Layer.Layer<Sandbox>, options?: NodeProcesses.Options) =>
+  Layer.unwrap(
+    Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, sandbox, options)))),
+  )
 
 export const limits = { processes: 16, spool_bytes: 64_000_000, timeout_ms: 60_000 }
 

@@ -13,6 +13,6 @@ await Effect.gen(function* () {
   process.stdout.write("ready\n")
   return yield* Effect.never
 }).pipe(
-  Effect.provide(ProcessSupervisor.layer.pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layerGroups("a test asks for it"))))),
+  Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layerGroups("a test asks for it"))))),
   Effect.runPromise,
 )
