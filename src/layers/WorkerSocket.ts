@@ -17,8 +17,8 @@ import { variables } from "./HostEnvironment.ts"
 
 /** Bytes that the path of a socket may have: what the kernel's structure holds, without the NUL at its end. */
 const LONGEST_PATH = process.platform === "linux" ? 107 : 103
-/** Room for the socket's own name, which is an identity. */
-const LONGEST_NAME = 40
+/** Room for the socket's own name: number, boot and start time of its process. */
+const LONGEST_NAME = 32
 
 const SUFFIX = ".sock"
 const OWNER = "~"
