@@ -12,6 +12,7 @@ import type { ToolTable } from "./mcp/ToolTable.ts"
 import type { IsOperator } from "./operator/Door.ts"
 import { StoreUnavailable } from "./schema/Operation.ts"
 import type { AppConfig } from "./services/AppConfig.ts"
+import { Approvals } from "./services/Approvals.ts"
 import { Authorizations } from "./services/Authorizations.ts"
 import { Caller } from "./services/Caller.ts"
 import { Callers } from "./services/Callers.ts"
@@ -36,6 +37,7 @@ export const makeProgram = Effect.fnUntraced(function* (
   const control = yield* onDemand(
     Effect.map(Layer.build(layerControl({ workspaceTools, layerGatedTools }, config)), (services) => ({
       works: Context.get(services, Works),
+      approvals: Context.get(services, Approvals),
       call: callOn(services),
       callers: Context.get(services, Callers),
       services,
@@ -64,11 +66,12 @@ export const makeProgram = Effect.fnUntraced(function* (
 
   /** Listens until the scope ends; answers with what to tell the person who started it. */
   const serveHttp = Effect.fnUntraced(function* ({ newToken, port, table }: HttpRequest) {
-    const { callers, services } = yield* control
+    const { approvals, callers, services } = yield* control
     const token = yield* ownersToken(callers, newToken)
-    const [http, { clientLogin }, { isOperator }, { loginRoutes }, { welcome }, Login] = yield* Effect.promise(() =>
+    const [http, { approvalRoutes }, { clientLogin }, { isOperator }, { loginRoutes }, { welcome }, Login] = yield* Effect.promise(() =>
       Promise.all([
         import("./mcp/Http.ts"),
+        import("./mcp/ApprovalPage.ts"),
         import("./mcp/ClientLogin.ts"),
         import("./mcp/OperatorDoor.ts"),
         import("./mcp/OperatorLogin.ts"),
@@ -86,7 +89,9 @@ export const makeProgram = Effect.fnUntraced(function* (
     })
     const api = yield* operatorApi((request) => isOperator(operator, request))
     const options = { ...config.http, ...login, ...(port === undefined ? {} : { port }), table, operator, log }
-    const server = yield* Layer.build(http.layer(options, Layer.mergeAll(loginRoutes(operator), routes, api)))
+    const server = yield* Layer.build(
+      http.layer(options, Layer.mergeAll(loginRoutes(operator), approvalRoutes(operator, approvals), routes, api)),
+    )
     return welcome(http.endpointOf(server), token, [...config.workspaces.keys()])
   })
 
@@ -96,7 +101,9 @@ export const makeProgram = Effect.fnUntraced(function* (
       () => undefined,
     )
 
-  return { call: makeCall({ rows, run: (effect, signal) => settled(fork(effect), signal), coordination, log }), serveHttp, operatorApi }
+  const approvals = Effect.map(control, (built) => built.approvals)
+  const run = <A, E>(effect: Effect.Effect<A, E>, signal: AbortSignal) => settled(fork(effect), signal)
+  return { call: makeCall({ rows, run, coordination, approvals, log }), serveHttp, operatorApi }
 })
 
 /** A fiber's end as a promise; the signal interrupts it. */

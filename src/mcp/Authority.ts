@@ -17,13 +17,16 @@ export const authorityOf = ({ highest, name, trust_prompts, workspaces }: Caller
   trustPrompts: trust_prompts,
 })
 
-/** The SDK's form of an authority; the token itself stays at the door. */
-export const toAuthInfo = (authority: Authority): AuthInfo => ({
+/** The SDK's form of an authority, and where its client finds the operator's pages; the token itself stays at the door. */
+export const toAuthInfo = (authority: Authority, console: string): AuthInfo => ({
   token: "",
   clientId: authority.name,
   scopes: [],
-  extra: { authority },
+  extra: { authority, console },
 })
+
+/** Where the operator's pages are for the client of a request; undefined over stdio, where nobody serves them. */
+export const consoleIn = (info: AuthInfo | undefined): string | undefined => info?.extra?.["console"] as string | undefined
 
 /** The authority that `toAuthInfo` packed; `local` where no authentication took place. */
 export const fromAuthInfo = (info: AuthInfo | undefined): Authority =>

@@ -8,7 +8,9 @@ import { Cancelled, Internal } from "../schema/Operation.ts"
 import { LimitExceeded } from "../schema/Policy.ts"
 import type { Refusal } from "../schema/Refusal.ts"
 import type { Coordination } from "../schema/Work.ts"
+import type { Approvals } from "../services/Approvals.ts"
 import { Caller } from "../services/Caller.ts"
+import { asking, isQuestion } from "./Ask.ts"
 import { isCoordinated, withCoordination } from "./Coordinated.ts"
 import { answered, refused, resultLimit, wireBytes } from "./Results.ts"
 import { RpcCode, RpcError } from "./Rpc.ts"
@@ -21,12 +23,14 @@ export interface CallOptions {
   readonly run: <A, E>(effect: Effect.Effect<A, E>, signal: AbortSignal) => Promise<Exit.Exit<A, E>>
   /** What waits for the loop that carries this work; undefined where that cannot be told. */
   readonly coordination: (workId: string) => Effect.Effect<Coordination | undefined, never, Caller>
+  /** Where calls that are held are decided about. */
+  readonly approvals: Effect.Effect<Approvals["Service"], Refusal>
   /** Takes one line for the operator's log. */
   readonly log: (line: string) => void
 }
 
 /** The call of a `ToolTable` over these rows. */
-export const makeCall = ({ coordination, log, rows, run }: CallOptions): ToolTable["call"] => {
+export const makeCall = ({ approvals, coordination, log, rows, run }: CallOptions): ToolTable["call"] => {
   const byName = new Map(rows.map((row) => [row.name, row]))
   const settle = outcomes(log)
   return async (params, context) => {
@@ -34,12 +38,11 @@ export const makeCall = ({ coordination, log, rows, run }: CallOptions): ToolTab
     const row = byName.get(name)
     if (row === undefined) throw new RpcError(RpcCode.invalidParams, `Unknown tool: ${name}`)
     const caller = callerOf(context, _meta?.progressToken)
-    const effect = Effect.provideService(
-      Effect.suspend(() => row.call(args)),
-      Caller,
-      caller,
-    )
-    const result = settle(row, await run(effect, context.signal).catch((cause: unknown) => Exit.die(cause)))
+    const call = Effect.suspend(() => row.call(args))
+    const asked = context.prompts === undefined ? call : asking(call, { approvals, caller, prompts: context.prompts })
+    const exit = await run(Effect.provideService(asked, Caller, caller), context.signal).catch((cause: unknown) => Exit.die(cause))
+    if (Exit.isSuccess(exit) && isQuestion(exit.value)) return exit.value
+    const result = settle(row, exit as Exit.Exit<Answer, Refusal>)
     if (typeof args["work_id"] !== "string" || isCoordinated(result)) return result
     // After the call, since people may have spoken while it ran.
     const counts = await run(Effect.provideService(coordination(args["work_id"]), Caller, caller), context.signal)

@@ -55,7 +55,7 @@ export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOption
     const body = yield* readBody(request)
     if (isPlain(request, body) || isLegacy(request, body)) return yield* inSession(sessions, table, { request, authority, body })
     const handler = stateless(request.headers["mcp-name"])
-    return yield* respond(request, (sent) => handler.fetch(sent, { authInfo: toAuthInfo(authority), parsedBody: body }))
+    return yield* respond(request, (sent) => handler.fetch(sent, { authInfo: toAuthInfo(authority, consoleOf(request)), parsedBody: body }))
   })
   return (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Rejected, never, Scope.Scope> =>
     Effect.catch(answer(request), Effect.succeed)
@@ -149,7 +149,7 @@ const sessionOf = (sessions: Sessions, { request, authority }: Asked): Effect.Ef
 const inUse = Effect.fnUntraced(function* (sessions: Sessions, session: Session, { request, authority, body }: Asked) {
   yield* held(sessions, session)
   // The authority is the request's: the caller's workspaces may have changed since the session was opened.
-  const options = { authInfo: toAuthInfo(authority), ...(body === undefined ? {} : { parsedBody: body }) }
+  const options = { authInfo: toAuthInfo(authority, consoleOf(request)), ...(body === undefined ? {} : { parsedBody: body }) }
   return yield* respond(request, (web) => session.transport.handleRequest(web, options))
 })
 
@@ -228,6 +228,12 @@ const opened = (response: Response): Response => {
 }
 
 const openingComment = new TextEncoder().encode(": open\n\n")
+
+/** This server's pages under the name the client called it by, which the door has checked. A public name stands for a tunnel, which speaks TLS. */
+const consoleOf = ({ headers }: HttpServerRequest.HttpServerRequest): string => {
+  const host = headers["host"] ?? "localhost"
+  return `${/^(localhost|127\.0\.0\.1|\[::1\])(:|$)/.test(host) ? "http" : "https"}://${host}`
+}
 
 /** The request as the SDK wants it, without its body, which has been read. */
 const toWeb = (request: HttpServerRequest.HttpServerRequest, signal?: AbortSignal): Request =>

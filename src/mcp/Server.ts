@@ -2,8 +2,9 @@
  * The tool table on the SDK's server, which speaks the protocol over HTTP, and over stdio with clients of the 2026
  * revision.
  */
-import { type McpServerFactory, Server, type ServerContext } from "@modelcontextprotocol/server"
-import { fromAuthInfo } from "./Authority.ts"
+import { inputResponse, type jsonSchemaValidator, type McpServerFactory, Server, type ServerContext } from "@modelcontextprotocol/server"
+import type { Said } from "./Ask.ts"
+import { consoleIn, fromAuthInfo } from "./Authority.ts"
 import { type CallContext, type Client, capabilitiesOf, type ToolTable } from "./ToolTable.ts"
 
 /** Makes the SDK's server for one connection, or for one request of the 2026 revision. */
@@ -37,13 +38,14 @@ const anything = { "~standard": { version: 1, vendor: "codespace", validate: (va
 
 const cacheHint = { ttlMs: 300_000, cacheScope: "private" } as const
 
-/** The SDK asks for a validator only to check answers to its own form questions, and the table asks none. */
-const noValidator = {
-  getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "no schema is checked here" }),
+/** The SDK would check answers to form questions; `Ask.ts` takes every answer but one for a refusal anyway. */
+const noValidator: jsonSchemaValidator = {
+  getValidator: () => (value) => ({ valid: true, data: value as never, errorMessage: undefined }),
 }
 
 /** The 2026 revision names the client in every request, the older ones when the connection starts. */
 const contextOf = (server: Server, context: ServerContext): CallContext => ({
+  ...promptsOf(server, context),
   authority: fromAuthInfo(context.http?.authInfo),
   client:
     ((context.mcpReq.envelope as Record<string, unknown> | undefined)?.["io.modelcontextprotocol/clientInfo"] as Client | undefined) ??
@@ -51,3 +53,27 @@ const contextOf = (server: Server, context: ServerContext): CallContext => ({
   signal: context.mcpReq.signal,
   notify: (progress) => context.mcpReq.notify(progress),
 })
+
+interface Elicitation {
+  readonly elicitation?: { readonly form?: object; readonly url?: object }
+}
+
+/** The client's own prompts: in the 2025 era it is asked while the call waits, in the 2026 era the answer comes with the call. */
+const promptsOf = (server: Server, { http, mcpReq }: ServerContext): Pick<CallContext, "prompts"> => {
+  const console = consoleIn(http?.authInfo)
+  const isModern = mcpReq.envelope !== undefined
+  const { elicitation } = (
+    isModern ? (mcpReq.envelope as Record<string, unknown>)["io.modelcontextprotocol/clientCapabilities"] : server.getClientCapabilities()
+  ) as Elicitation
+  if (console === undefined || elicitation === undefined) return {}
+  // A client that names no kind knows forms only.
+  const prompts = { console, url: elicitation.url !== undefined, form: elicitation.form !== undefined || elicitation.url === undefined }
+  if (!isModern) return { prompts: { ...prompts, ask: (question, waitMs) => elicit(mcpReq, question, waitMs) } }
+  const approvalId = mcpReq.requestState<string>()
+  if (approvalId === undefined) return { prompts }
+  const said = inputResponse(mcpReq.inputResponses, "approval")
+  return { prompts: { ...prompts, answer: { approvalId, said: said.kind === "elicit" ? (said as Said) : undefined } } }
+}
+
+const elicit = ({ elicitInput, signal }: ServerContext["mcpReq"], question: object, timeout: number): Promise<Said | undefined> =>
+  elicitInput(question as Parameters<typeof elicitInput>[0], { timeout, signal }).catch(() => undefined)

@@ -126,6 +126,6 @@ export class Sessions {
 }
 
 const connect = async (factory: McpServerFactory, authority: Authority, transport: SessionTransport): Promise<void> => {
-  const server = await factory({ era: "legacy", authInfo: toAuthInfo(authority) })
+  const server = await factory({ era: "legacy", authInfo: toAuthInfo(authority, "") })
   await server.connect(transport)
 }

@@ -2,7 +2,8 @@
  * The tool table as every edge serves it, in both protocol eras: what the server says about itself, the list, and the
  * call. It needs nothing that takes time to load; what performs a call comes with the first one.
  */
-import type { CallToolResult, ListToolsResult } from "@modelcontextprotocol/server"
+import type { CallToolResult, InputRequiredResult, ListToolsResult } from "@modelcontextprotocol/server"
+import type { Prompts } from "./Ask.ts"
 import type { Authority } from "./Authority.ts"
 import type { ListedTool } from "./ToolList.ts"
 
@@ -19,6 +20,8 @@ export interface CallContext {
   readonly signal: AbortSignal
   /** Sends a progress notification under the token the client gave. */
   readonly notify: (progress: ProgressNotification) => Promise<void>
+  /** How the client can ask its person about a call that is held; absent where it cannot. */
+  readonly prompts?: Prompts
 }
 
 export interface ProgressNotification {
@@ -34,8 +37,11 @@ export interface ToolTable {
   readonly tools: ListToolsResult["tools"]
   /** Whether a call of this tool may wait for seconds. */
   readonly waits: (name: string) => boolean
-  /** Performs a `tools/call`. Rejects with an `RpcError` only for an unknown tool and malformed parameters. */
-  readonly call: (params: unknown, context: CallContext) => Promise<CallToolResult>
+  /**
+   * Performs a `tools/call`. Rejects with an `RpcError` only for an unknown tool and malformed parameters. A question comes
+   * back only where the context says that one can be asked that way.
+   */
+  readonly call: (params: unknown, context: CallContext) => Promise<CallToolResult | InputRequiredResult>
 }
 
 export interface TableOptions {

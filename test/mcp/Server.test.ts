@@ -178,7 +178,7 @@ it.live("a runtime that is gone is a defect, too", () =>
       signal: new AbortController().signal,
       notify: run,
     }
-    assert.strictEqual(refusalOf(await table.call({ name: "a" }, context))?.["code"], "INTERNAL")
+    assert.strictEqual(refusalOf((await table.call({ name: "a" }, context)) as CallToolResult)?.["code"], "INTERNAL")
     assert.include(log[0], "disposed")
   }),
 )
@@ -222,7 +222,7 @@ describe("a cancelled call", () => {
       const answer = table.call({ name: "wait" }, context)
       controller.abort()
       const result = yield* Effect.promise(() => answer)
-      assert.strictEqual(refusalOf(result)?.["code"], "CANCELLED")
+      assert.strictEqual(refusalOf(result as CallToolResult)?.["code"], "CANCELLED")
       assert.notInclude(events, "wait ended")
     }),
   )

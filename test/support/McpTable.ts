@@ -77,8 +77,13 @@ export const makeTable = ({
   instructions,
   version,
   ...options
-}: Omit<CallOptions, "coordination"> & { readonly instructions: string; readonly version: string }): ToolTable =>
-  tableOf({ list: options.rows, call: makeCall({ ...options, coordination: () => Effect.succeed(undefined) }), instructions, version })
+}: Omit<CallOptions, "coordination" | "approvals"> & { readonly instructions: string; readonly version: string }): ToolTable =>
+  tableOf({
+    list: options.rows,
+    call: makeCall({ ...options, coordination: () => Effect.succeed(undefined), approvals: Effect.die("no call is held here") }),
+    instructions,
+    version,
+  })
 
 export const makeTestTable = (more: { readonly event?: (what: string) => void; readonly rows?: ReadonlyArray<ToolRow> } = {}): Table => {
   const events: Array<string> = []
