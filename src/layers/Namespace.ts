@@ -1,6 +1,6 @@
 /**
- * A program started in a pid namespace of its own. The namespace's first process is a small shell, the keeper: it waits
- * for a word from the server before the program may begin, says how the program ended, and stays until it is let go, so
+ * A program started in a pid namespace of its own. The namespace's first process is a small shell, the keeper: it makes
+ * sure that the server lives before the program may begin, says how the program ended, and stays until it is let go, so
  * that what was left behind can still be seen. When the keeper goes, the kernel ends everything in the namespace; when
  * the server goes, at whatever moment, the keeper goes too. Nothing in the namespace can reach either of them.
  */
@@ -14,16 +14,19 @@ import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalNam
 import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
 
 /**
- * The keeper, on descriptor 3 with the server: `R` it is ready and bound to the server's life, then a line from the server;
- * `S` the program's process is there; when that has ended its exit status, with `A` when the keeper is alone now and goes
- * at once, with `E` when others are left, and then again a line from the server. A line that does not come because the
- * server is gone ends it. Its own words on signals (`Killed`) go the same way. An interrupt from a terminal is for the
- * program; the keeper only must not die of it.
+ * The keeper, on descriptor 3 with the server: `S` the program's process is there, and becomes the program if somebody
+ * could hear it; when that has ended its exit status, with `A` when the keeper is alone now and goes at once, with `E`
+ * when others are left, and then a line from the server. A line that does not come because the server is gone ends it. Its
+ * own words on signals (`Killed`) go the same way. An interrupt from a terminal is for the program; the keeper only must
+ * not die of it.
+ *
+ * Bubblewrap binds itself and the keeper to the server's life before the keeper begins; but a server that was gone by
+ * then would never be missed. So nothing may begin before the keeper knows that the server lived after that: a dying
+ * server loses its end of the line before its children are told, so a word that could be written is the proof.
  */
 const KEEPER = `trap : INT
 exec 8>&2 2>&3
-echo R >&3; read -r line <&3 || exit 99
-(echo S >&3; exec "$@" 2>&8 3>&- 8>&-)
+(echo S >&3 || exit 99; exec "$@" 2>&8 3>&- 8>&-)
 status=$?; exec 8>&-; left=; read -r left </proc/1/task/1/children
 if [ -z "$left" ]; then echo "A $status" >&3; exit $status; fi
 echo "E $status" >&3; read -r line <&3; exit $status`
@@ -77,7 +80,7 @@ const makeCell = (outer: ChildProcess, pid: number) => {
   const exit = Deferred.makeUnsafe<Exit>()
   const gone = Deferred.makeUnsafe<void>()
   const sent = new Set<string>()
-  let keeper: Stat | undefined
+  let found: Stat | undefined
   let words = ""
   let rest = ""
   let isKilled = false
@@ -87,10 +90,7 @@ const makeCell = (outer: ChildProcess, pid: number) => {
   const hasExited = () => Deferred.isDoneUnsafe(exit)
   const end = (how: Exit) => Deferred.doneUnsafe(exit, Effect.succeed(how))
   const heard = (text: string) => {
-    if (text === "R") {
-      keeper = childrenOf(pid).map(statOf)[0]
-      line.write("G\n")
-    } else if (text === "S") started(launched(), words)
+    if (text === "S") started(launched(), words)
     else if (/^[AE] \d+$/u.test(text)) {
       isAlone = text.startsWith("A")
       end(exitOf(Number(text.slice(2)), words !== "", sent))
@@ -117,9 +117,17 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     else line.once("close", settle)
   })
 
+  /** The namespace's first process; the number of its parent is the child's own until node has taken its exit. */
+  const keeper = (): Stat | undefined => {
+    if (found === undefined && outer.exitCode === null && outer.signalCode === null) found = childrenOf(pid).map(statOf)[0]
+    return found
+  }
+
   /** All that lives in the namespace but the keeper, the program itself first. */
-  const members = (): ReadonlyArray<Stat> =>
-    isAlone || keeper === undefined || statOf(keeper.pid)?.start !== keeper.start ? [] : below(keeper.pid)
+  const members = (): ReadonlyArray<Stat> => {
+    const first = isAlone ? undefined : keeper()
+    return first === undefined || statOf(first.pid)?.start !== first.start ? [] : below(first.pid)
+  }
   const mainOf = (all: ReadonlyArray<Stat>): Stat | undefined => (hasExited() ? undefined : all[0])
   const others = (all: ReadonlyArray<Stat>): ReadonlyArray<Descendant> =>
     all.filter((stat) => stat !== mainOf(all) && isLiving(stat)).map(descendantOf)
@@ -138,8 +146,9 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     if (signal !== "SIGKILL") for (const stat of all) sendTo(descendantOf(stat), signal)
     else {
       // With the keeper the kernel ends all of it, and only then the outer process; that one is for a second try.
-      if (keeper !== undefined) sendTo(descendantOf(keeper), signal)
-      if (isKilled || keeper === undefined) outer.kill(signal)
+      const first = keeper()
+      if (first !== undefined) sendTo(descendantOf(first), signal)
+      if (isKilled || first === undefined) outer.kill(signal)
       isKilled = true
     }
     return others(all)
@@ -160,7 +169,10 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     signalTree: (signal) => Effect.sync(() => signalTree(signal)),
     stdin: outer.stdin,
     expect: (signal) => void sent.add(signal),
-    isDeaf: () => keeper !== undefined && !members().some((stat) => hasInput(stat.pid, inputOf(keeper!.pid))),
+    isDeaf: () => {
+      const first = keeper()
+      return first !== undefined && !members().some((stat) => hasInput(stat.pid, inputOf(first.pid)))
+    },
   })
 
   return {

@@ -81,6 +81,9 @@ const hasSettledIn = (made: Home) =>
     ["301", "302", "303", "304", "305", "307"].every((end) => commandsIn(made.workspace).some((text) => text.endsWith(`sleep ${end}`))),
   )
 
+/** A moment of a tree's first tenth of a second, another one for each number. */
+const moment = (number: number) => new Promise((resolve) => setTimeout(resolve, (number * 61) % 97))
+
 const suite = (who: Who, rounds: number) => {
   it("when it is terminated, or runs out of time", async () => {
     const made = homeOf(who)
@@ -114,13 +117,39 @@ const suite = (who: Who, rounds: number) => {
     expect(commandsIn(made.workspace)).toEqual([])
   })
 
+  const fewer = Math.ceil(rounds / 3)
+  it(`at whatever moment it is terminated, its time is over or the server is stopped, ${fewer} times, 16 trees each`, async () => {
+    for (let round = 0; round < fewer; round++) {
+      const made = homeOf(who)
+      const server = await start(who, made)
+      const ends = Array.from({ length: 8 }, async (_, index) => {
+        const isTimed = index % 2 === 0
+        const limit = { timeout_ms: 1 + (((round * 8 + index) * 61) % 97) }
+        const { process_id } = await server.call("exec_command", server.hostile(isTimed ? limit : {}))
+        await moment(round * 8 + index)
+        if (!isTimed) return (await server.call("terminate_process", { process_id, grace_ms: 20 }))["state"]
+        return until(async () => {
+          const { state } = await server.call("read_process", { process_id, wait_ms: 5000, until: "never said" })
+          return state !== "running" && state
+        })
+      })
+      expect(new Set(await Promise.all(ends))).toEqual(new Set(["terminated", "timed_out"]))
+      expect([round, commandsIn(made.workspace)]).toEqual([round, []])
+      for (let index = 0; index < 8; index++) server.send("exec_command", server.hostile())
+      await moment(round)
+      server.child.kill("SIGTERM")
+      expect(await server.ended).toEqual([0, null])
+      expect([round, commandsIn(made.workspace)]).toEqual([round, []])
+    }
+  })
+
   it(`when the server is killed, ${rounds} times, 8 trees at once, most of them in their first milliseconds`, async () => {
     for (let round = 0; round < rounds; round++) {
       const made = homeOf(who)
       const server = await start(who, made)
       for (let index = 0; index < 8; index++) server.send("exec_command", server.hostile())
-      // From before the first start until the last tree stands; which moment it is may differ each time.
-      await new Promise((resolve) => setTimeout(resolve, (round * 61) % 97))
+      // From before the first start until the last tree stands.
+      await moment(round)
       server.child.kill("SIGKILL")
       await server.ended
       expect([round, await survivors(made)]).toEqual([round, []])
@@ -155,7 +184,10 @@ const suite = (who: Who, rounds: number) => {
   })
 }
 
-describe.skipIf(!isBuilt || holding.by === "group")("nothing of a hostile tree survives", { timeout: 120_000 }, () => {
-  describe(`as ${own.name}`, () => suite(own, canBeNobody ? 15 : 30))
-  if (canBeNobody) describe(`as ${nobody.name}`, () => suite(nobody, 15))
+/** Kills of a server altogether. HOSTILE_ROUNDS=50 makes it more than a thousand trees, and takes minutes. */
+const ROUNDS = Number(process.env["HOSTILE_ROUNDS"] ?? 16)
+
+describe.skipIf(!isBuilt || holding.by === "group")("nothing of a hostile tree survives", { timeout: 60_000 + ROUNDS * 10_000 }, () => {
+  describe(`as ${own.name}`, () => suite(own, canBeNobody ? Math.ceil(ROUNDS / 2) : ROUNDS))
+  if (canBeNobody) describe(`as ${nobody.name}`, () => suite(nobody, Math.ceil(ROUNDS / 2)))
 })
