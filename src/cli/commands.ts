@@ -29,5 +29,6 @@ export const { commands }: Commands = {
     },
     token: { summary: "let callers in over HTTP, list them, turn them out", load: async () => (await import("./token.ts")).token },
     approvals: { summary: "decide about calls that wait for a person", load: async () => (await import("./approvals.ts")).approvals },
+    audit: { summary: "prove, export or renew the ledger", load: async () => (await import("./audit.ts")).audit },
   },
 }

@@ -17,10 +17,12 @@ import { Ledger } from "../services/Ledger.ts"
 import { Operations } from "../services/Operations.ts"
 import { Operator } from "../services/Operator.ts"
 import { Policy } from "../services/Policy.ts"
+import { Retention } from "../services/Retention.ts"
 import { Store } from "../services/Store.ts"
 import { Works } from "../services/Works.ts"
 import * as Bubblewrap from "./Bubblewrap.ts"
 import * as CredentialFile from "./CredentialFile.ts"
+import type { FileOptions } from "./DatabaseFile.ts"
 import * as Migrations from "./Migrations.ts"
 import * as NodeDigest from "./NodeDigest.ts"
 import * as NodeIdentity from "./NodeIdentity.ts"
@@ -62,15 +64,19 @@ const workersOf = ({ workspaces }: AppConfig["Service"]) => {
   )
 }
 
-/** The records in the state folder, for a command that needs nothing else. */
-export const layerRecordsIn = (stateFolder: string) => layerRecords(`${stateFolder}/codespace.sqlite`)
+/** The database file of a state folder, brought to the newest shape. */
+export const layerDatabaseIn = (stateFolder: string, options: FileOptions = {}) =>
+  Sqlite.layer(`${stateFolder}/codespace.sqlite`, { ...options, prepare: Migrations.migrate })
 
-/** The records, in the database file of the state folder. */
-const layerRecords = (database: string) =>
+/** The records are as safe against power cuts as the workspace that asks for most. */
+const durabilityOf = ({ workspaces }: AppConfig["Service"]) =>
+  [...workspaces.values()].some(({ patch }) => patch.durability === "power") ? "power" : "process"
+
+/** The records in the state folder. */
+export const layerRecordsIn = (stateFolder: string, options: FileOptions = {}) =>
   Layer.mergeAll(Store.layer, Callers.layer, Works.layer).pipe(
     Layer.provideMerge(Ledger.layer),
-    Layer.provide(Migrations.layer),
-    Layer.provideMerge(Layer.mergeAll(Sqlite.layer(database), NodeDigest.layer, NodeIdentity.layer, NodeSecrets.layer)),
+    Layer.provideMerge(Layer.mergeAll(layerDatabaseIn(stateFolder, options), NodeDigest.layer, NodeIdentity.layer, NodeSecrets.layer)),
   )
 
 /** The operator's credential, on the records; made when it is missing. */
@@ -99,8 +105,8 @@ export const layerControl = (
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
     ),
-    Layer.provideMerge(Approvals.layer),
-    Layer.provideMerge(layerRecordsIn(config.stateFolder)),
+    Layer.provideMerge(Layer.mergeAll(Approvals.layer, Retention.layer)),
+    Layer.provideMerge(layerRecordsIn(config.stateFolder, { durability: durabilityOf(config) })),
     Layer.provideMerge(Layer.succeed(AppConfig, config)),
   )
 

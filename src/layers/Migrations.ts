@@ -1,5 +1,5 @@
 /** The tables, as numbered steps that are only ever added to. */
-import { Effect, Layer } from "effect"
+import { Data, Effect, Layer } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 
 const ledger = Effect.flatMap(SqlClient.SqlClient, (sql) =>
@@ -234,6 +234,23 @@ const authorizations = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** The oldest events may go once an event of their own says so (`LedgerCut`). */
+const retention = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.all(
+    [
+      sql`CREATE TABLE ledger_start (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        through INTEGER NOT NULL,
+        hash TEXT NOT NULL
+      ) STRICT`,
+      sql`DROP TRIGGER events_are_kept`,
+      sql`CREATE TRIGGER events_are_kept BEFORE DELETE ON events WHEN OLD.seq > coalesce((SELECT through FROM ledger_start), 0)
+        BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END`,
+    ],
+    { discard: true },
+  ),
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
@@ -243,7 +260,27 @@ const steps = {
   "0006_rights": rights,
   "0007_approvals": approvals,
   "0008_authorizations": authorizations,
+  "0009_retention": retention,
 }
 
-/** Brings the database to the newest shape; does nothing when it is there already. */
-export const layer = Layer.effectDiscard(Migrator.make({})({ loader: Migrator.fromRecord(steps) }))
+/** The database was made by a newer version, whose tables this one does not know. */
+class NewerVersion extends Data.TaggedError("NewerVersion")<{ readonly message: string }> {}
+
+/** The newest step this database has taken; a statement without a lock, so that a start waits for nobody. */
+const taken = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [table] = yield* sql`SELECT 1 FROM sqlite_master WHERE name = 'effect_sql_migrations'`
+  if (table === undefined) return 0
+  const [row] = yield* sql<{ readonly step: number | null }>`SELECT max(migration_id) AS step FROM effect_sql_migrations`
+  return row?.step ?? 0
+})
+
+/** Brings the database to the newest shape, once, whoever else begins at the same time; does nothing when it is there already. */
+export const migrate = Effect.gen(function* () {
+  const newest = Object.keys(steps).length
+  const step = yield* taken
+  if (step > newest) return yield* new NewerVersion({ message: "a newer version of codespace made its tables; use that version" })
+  if (step < newest) yield* Migrator.make({})({ loader: Migrator.fromRecord(steps) })
+})
+
+export const layer = Layer.effectDiscard(migrate)

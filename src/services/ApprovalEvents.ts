@@ -67,4 +67,10 @@ export const approvalEvents = {
   revoked,
 } as const
 
-export const approvalProjection: Projection = { tables: ["approvals", "grants"], kinds: Object.values(approvalEvents) }
+export const approvalProjection: Projection = {
+  tables: [
+    { name: "approvals", subject: "operation_id", over: "state NOT IN ('pending', 'granted') AND coalesce(decided_at, expires_at) < ?" },
+    { name: "grants", subject: "grant_id" },
+  ],
+  kinds: Object.values(approvalEvents),
+}

@@ -23,9 +23,18 @@ export interface EventKind<Body extends Schema.JsonObject> {
   readonly project: (sql: SqlClient.SqlClient, entry: Entry<Body>) => Effect.Effect<unknown, SqlError.SqlError>
 }
 
+/** A table of a projection, and what retention may do to it. */
+export interface ProjectionTable {
+  readonly name: string
+  /** The column with the subject's id. A table without one is small and stays whole. */
+  readonly subject?: string
+  /** The condition, in SQL, under which a row may go with its events; `?` stands for the time (epoch milliseconds) up to which they go. */
+  readonly over?: string
+}
+
 /** Tables and the event kinds that write them. */
 export interface Projection {
-  readonly tables: ReadonlyArray<string>
+  readonly tables: ReadonlyArray<ProjectionTable>
   // biome-ignore lint/suspicious/noExplicitAny: kinds of different bodies stand in one list; each decodes its own before it projects
   readonly kinds: ReadonlyArray<EventKind<any>>
 }

@@ -108,7 +108,7 @@ const make = Effect.gen(function* () {
   })
 
   const rebuild = Effect.gen(function* () {
-    for (const table of projections.flatMap(({ tables }) => tables)) yield* sql`DELETE FROM ${sql(table)}`
+    for (const { name } of projections.flatMap(({ tables }) => tables)) yield* sql`DELETE FROM ${sql(name)}`
     for (let after = 0, read = 0; ; ) {
       const entries = yield* page({ after, limit: PAGE })
       for (const entry of entries) yield* project(entry)

@@ -85,4 +85,7 @@ export const operationEvents = {
   interrupted: comesTo("OperationInterrupted", "interrupted"),
 } as const
 
-export const operationProjection: Projection = { tables: ["operations"], kinds: Object.values(operationEvents) }
+export const operationProjection: Projection = {
+  tables: [{ name: "operations", subject: "operation_id", over: "finished_at < ?" }],
+  kinds: Object.values(operationEvents),
+}

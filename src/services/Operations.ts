@@ -3,14 +3,13 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Clock, Context, DateTime, Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
+import { Context, DateTime, Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
 import { ApprovalNotFound, ApprovalRequired, ApprovalStale } from "../schema/Approval.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, InvalidArguments, OperationKeyConflict } from "../schema/Operation.ts"
-import { PatchFailed } from "../schema/Patch.ts"
 import { PolicyDenied, type Touches } from "../schema/Policy.ts"
 import { ProcessNotFound } from "../schema/Process.ts"
-import { fromRecord, type Refusal, toRecord } from "../schema/Refusal.ts"
+import { fromRecord, type Refusal } from "../schema/Refusal.ts"
 import { excerpt } from "../schema/Retry.ts"
 import type { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "./AppConfig.ts"
@@ -20,12 +19,13 @@ import { workspaceFor } from "./CallerRights.ts"
 import { CommandReader } from "./CommandReader.ts"
 import { holding, isRemembered, mayBeRemembered, questionOf } from "./Confirmation.ts"
 import { Digest } from "./Digest.ts"
-import { Endings } from "./Endings.ts"
+import { fingerprintText } from "./Fingerprint.ts"
 import { type GatedTool, GatedTools } from "./GatedTool.ts"
 import { LeaseManager } from "./LeaseManager.ts"
+import * as Outcomes from "./Outcomes.ts"
 import { Policy, refusalOf } from "./Policy.ts"
-import { type CutOperation, type CutOutcome, type Reply, Runner, type RunRequest } from "./Runner.ts"
-import { type Ending, keyIsFree, type Recorded, Store } from "./Store.ts"
+import { type Reply, Runner, type RunRequest } from "./Runner.ts"
+import { keyIsFree, type Recorded, Store } from "./Store.ts"
 import { Works } from "./Works.ts"
 
 /** Arguments every recorded tool may have beside its own. */
@@ -39,10 +39,6 @@ interface Recording {
 
 /** How long a call waits for its lease when it does not say, in milliseconds (contract §9). */
 const DEFAULT_LEASE_WAIT = 10_000
-/** How long an operation whose call was cut may wait for its lease, in milliseconds: longer than any process lives. */
-const LEASE_WAIT_OF_THE_CUT = 86_400_000
-/** How often a call looks whether the same call has ended in another server, in milliseconds. */
-const LOOK_EVERY = 25
 
 export class Operations extends Context.Service<
   Operations,
@@ -73,61 +69,13 @@ const make = Effect.gen(function* () {
   const store = yield* Store
   const runner = yield* Runner
   const digest = yield* Digest
-  const endings = yield* Endings
+  const outcomes = yield* Outcomes.make
   const works = yield* Works
   const approvals = yield* Approvals
   const tools = yield* GatedTools
   /** Calls with a key that run now, so that a repeat waits for the same outcome. */
   const running = new Map<string, { readonly fingerprint: string; readonly outcome: Deferred.Deferred<Reply, Refusal> }>()
-
-  /** Goes on with an operation whose process lives, though the call that began it was cut: its lease, in its turn, and its end. */
-  const goOn = Effect.fnUntraced(function* (operation: Recorded, ending: NonNullable<Reply["ending"]>, lease: LeaseRequest | undefined) {
-    const settings = config.workspaces.get(operation.workspaceId as WorkspaceSettings["id"])
-    const scope = yield* Scope.make()
-    if (lease !== undefined && settings !== undefined)
-      yield* leases
-        .acquire(settings, lease, `${operation.kind} of ${operation.caller} (its call was cut)`, LEASE_WAIT_OF_THE_CUT)
-        .pipe(Scope.provide(scope), Effect.ignore({ log: true }), Effect.forkIn(scope, { startImmediately: true }))
-    yield* follow(operation, ending, scope)
-  })
-
-  /** Records the end of a process that outlives its call, and closes the call's scope then. */
-  const follow = (operation: Recorded, ending: NonNullable<Reply["ending"]>, scope: Scope.Closeable) =>
-    endings.follow(
-      ending.pipe(
-        Effect.flatMap((last) => store.settle(operation, { state: "done", result: named(operation, last), ...processOf(last) })),
-        Effect.andThen(runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))),
-        Effect.ensuring(Scope.close(scope, Exit.void)),
-      ),
-    )
-
-  /** Settles what servers that are gone left running in the workspaces of this one. */
-  const settleOrphans = Effect.fn("Operations.settleOrphans")(function* (only?: string) {
-    const orphans = (yield* store.orphans).filter(({ workspaceId }) => workspaceId === (only ?? workspaceId))
-    for (const [workspaceId, cut] of Map.groupBy(orphans, (orphan) => orphan.workspaceId as WorkspaceSettings["id"])) {
-      // Whoever has the workspace settles them; here nobody can ask for them.
-      if (!config.workspaces.has(workspaceId)) continue
-      const outcomes = yield* runner.outcomes(workspaceId, cut.map(cutOf))
-      for (const orphan of cut) {
-        const outcome = outcomes.get(orphan.operationId)
-        if (outcome === undefined) continue
-        if (outcome.kind === "replied" && outcome.reply.ending !== undefined) {
-          // Another server may be faster.
-          if (yield* store.adopt(orphan)) yield* goOn(orphan, outcome.reply.ending, outcome.lease)
-          continue
-        }
-        yield* store.settleOrphan(orphan, endingOf(orphan, outcome))
-        yield* runner.acknowledge(workspaceId, cutOf(orphan))
-      }
-    }
-  })
-  yield* settleOrphans().pipe(Effect.ignore({ log: true }))
-
-  const settled = Effect.fnUntraced(function* (operation: Recorded) {
-    if (!store.isOrphan(operation)) return operation
-    yield* settleOrphans(operation.workspaceId)
-    return Option.getOrElse(yield* store.byId(operation.operationId), () => operation)
-  })
+  yield* outcomes.recover
 
   const authorize = (workspaceId: string) =>
     Effect.flatMap(Caller, (caller) => Effect.fromResult(workspaceFor(config, caller, workspaceId)))
@@ -172,16 +120,6 @@ const make = Effect.gen(function* () {
     return refusal === undefined ? decision : yield* refusal
   })
 
-  /** The operation once it has an outcome; as it is when the wait for another server's is over. */
-  const outcomeOf = Effect.fnUntraced(function* (recorded: Recorded, waitMs: number) {
-    const end = (yield* Clock.currentTimeMillis) + waitMs
-    for (let known = yield* settled(recorded); ; ) {
-      if (known.state !== "running" || known.result !== undefined || (yield* Clock.currentTimeMillis) >= end) return known
-      yield* Effect.sleep(LOOK_EVERY)
-      known = yield* settled(Option.getOrElse(yield* store.byId(known.operationId), () => recorded))
-    }
-  })
-
   /** The stored outcome of a known key, once it is certain that the arguments are the same. */
   const replay = Effect.fnUntraced(function* (recorded: Recorded, asked: Asked): Effect.fn.Return<Reply, Refusal> {
     const operation_key = asked.key ?? ""
@@ -189,7 +127,7 @@ const make = Effect.gen(function* () {
     if (kind !== asked.kind || recorded.fingerprint !== asked.fingerprint)
       return yield* new OperationKeyConflict({ operation_key, operation_id: operationId, kind })
     if (recorded.checkOnly !== asked.checkOnly) return yield* new CheckOnlyConflict({ operation_key, operation_id: operationId })
-    const known = yield* outcomeOf(recorded, asked.waitMs)
+    const known = yield* outcomes.awaited(recorded, asked.waitMs)
     const held = isUnrun(known) ? yield* approvals.byOperation(known.operationId) : Option.none()
     if (Option.isSome(held)) return yield* answerHeld(held.value, asked)
     if (known.refusal !== undefined) return yield* fromRecord(known.refusal)
@@ -203,7 +141,7 @@ const make = Effect.gen(function* () {
         expires: "when it ends",
         waited_ms: asked.waitMs,
       })
-    return yield* new Cancelled({ operation_id: operationId, ...(known.state === "interrupted" ? { cause: serverEnded } : {}) })
+    return yield* new Cancelled({ operation_id: operationId, ...(known.state === "interrupted" ? { cause: Outcomes.serverEnded } : {}) })
   })
 
   /** What the workspace side is asked; it has the workspace's own profile, and is told a stricter one. */
@@ -220,6 +158,7 @@ const make = Effect.gen(function* () {
   const perform = Effect.fnUntraced(function* (asked: Asked) {
     if (asked.lease !== undefined)
       yield* leases.acquire(asked.workspace, asked.lease, `${asked.kind} of ${asked.caller} (${asked.client})`, asked.waitMs)
+    yield* outcomes.recover
     const { begun, operation } = yield* asked.held === undefined ? store.begin(asked) : approvals.consume(asked.held)
     if (!begun) return { operation }
     const request = {
@@ -229,7 +168,9 @@ const make = Effect.gen(function* () {
     }
     const execution =
       asked.held === undefined ? runner.execute(request) : onShownGround(asked.held, asked.workspace, runner.execute(request))
-    const reply = yield* execution.pipe(Effect.onExit((exit) => (Exit.isFailure(exit) ? recordFailure(operation, exit) : Effect.void)))
+    const reply = yield* execution.pipe(
+      Effect.onExit((exit) => (Exit.isFailure(exit) ? outcomes.recordFailure(operation, exit) : Effect.void)),
+    )
     return { operation, reply }
   })
 
@@ -251,51 +192,10 @@ const make = Effect.gen(function* () {
           // Another server's outcome is waited for without the lease.
           reply === undefined
             ? Effect.andThen(Scope.close(scope, Exit.void), restore(replay(operation, asked)))
-            : record(operation, reply, scope),
+            : outcomes.recordReply(operation, reply, scope),
         ),
       ),
     )
-  })
-
-  /** Records a reply. Closes the call's scope now, or when the process that the call left running has ended. */
-  const record = Effect.fnUntraced(function* (operation: Recorded, reply: Reply, scope: Scope.Closeable) {
-    const { ending } = reply
-    const result = named(operation, reply.result)
-    const recorded = yield* Effect.exit(
-      store.settle(operation, { state: ending === undefined ? "done" : "running", result, ...processOf(result) }),
-    )
-    if (ending === undefined) yield* Scope.close(scope, Exit.void)
-    else yield* follow(operation, ending, scope)
-    yield* recorded
-    // What goes on is forgotten when its end is recorded.
-    if (ending === undefined) yield* runner.acknowledge(operation.workspaceId as WorkspaceSettings["id"], cutOf(operation))
-    return { ...reply, result }
-  })
-
-  const recordFailure = (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) => {
-    const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
-    const isCut = refusal === undefined || refusal._tag === "CANCELLED"
-    const recorded = isCut ? recordCut(operation, exit) : store.settle(operation, { state: "failed", refusal: toRecord(refusal) })
-    return recorded.pipe(Effect.ignore({ log: true }))
-  }
-
-  /** A call that was cancelled, or broken off by a defect or the end of its worker, may have done its work all the same. */
-  const recordCut = Effect.fnUntraced(function* (operation: Recorded, exit: Exit.Failure<unknown, Refusal>) {
-    const state = Exit.hasInterrupts(exit) ? "cancelled" : "interrupted"
-    const workspaceId = operation.workspaceId as WorkspaceSettings["id"]
-    const outcomes = yield* runner
-      .outcomes(workspaceId, [cutOf(operation)])
-      .pipe(Effect.catch(() => Effect.succeed(new Map<string, CutOutcome>())))
-    const outcome = outcomes.get(operation.operationId)
-    if (outcome?.kind === "rolled_back") return yield* store.settle(operation, { state, reason: `its patch ${rolledBack}` })
-    if (outcome === undefined || outcome.kind === "unknown") return yield* store.settle(operation, { state, ...causeOf(exit) })
-    if (outcome.kind === "replied" && outcome.reply.ending !== undefined) {
-      const { ending, result } = outcome.reply
-      yield* store.settle(operation, { state: "running", result: named(operation, result), ...processOf(result) })
-      return yield* goOn(operation, ending, outcome.lease)
-    }
-    yield* store.settle(operation, endingOf(operation, outcome))
-    yield* runner.acknowledge(workspaceId, cutOf(operation))
   })
 
   /** At most one run of a key at a time in this server; a repeat waits for its outcome. */
@@ -357,7 +257,7 @@ const make = Effect.gen(function* () {
       asked,
       Effect.gen(function* () {
         const recorded = asked.key === undefined ? Option.none() : yield* store.byKey(asked.caller, settings.id, asked.key)
-        const known = Option.isSome(recorded) ? yield* settled(recorded.value) : undefined
+        const known = Option.isSome(recorded) ? yield* outcomes.settled(recorded.value) : undefined
         if (known !== undefined && !keyIsFree(known)) return yield* replay(known, asked)
         const question = asked.checkOnly ? undefined : questionOf(settings, decision, touches)
         if (question === undefined) return yield* execute(asked)
@@ -422,7 +322,7 @@ const make = Effect.gen(function* () {
     hold,
     resume,
     authorize,
-    settled,
+    settled: outcomes.settled,
   })
 })
 
@@ -451,65 +351,4 @@ const isUnrun = ({ refusal, result, state }: Recorded): boolean =>
 const requiredOf = ({ approvalId, expiresAt, hold: { shown, subject }, operationId }: Held): ApprovalRequired =>
   new ApprovalRequired({ approval_id: approvalId, operation_id: operationId, expires_at: isoTime(expiresAt), rule: shown.rule, subject })
 
-const cutOf = ({ kind, operationId }: Recorded): CutOperation => ({ operationId, tool: kind })
-
-/** Why a call was cut, where it was not by its caller. */
-const causeOf = (exit: Exit.Failure<unknown, Refusal>): { readonly reason?: string } => {
-  const refusal = Option.getOrUndefined(Exit.findErrorOption(exit))
-  return refusal?._tag === "CANCELLED" && refusal.cause !== undefined ? { reason: refusal.cause } : {}
-}
-
-const serverEnded = "its server ended before the outcome was recorded"
-const rolledBack = "was rolled back: every file is as it was"
-
-/** What a record says of an operation that was cut, once it is known what became of it. */
-const endingOf = (operation: Recorded, outcome: CutOutcome): Ending => {
-  switch (outcome.kind) {
-    case "replied":
-      return { state: "done", result: named(operation, outcome.reply.result), reason: `${serverEnded}; its call was complete` }
-    case "committed":
-      return {
-        state: "done",
-        result: named(operation, outcome.delta as Schema.JsonObject),
-        reason: `${serverEnded}; its patch was complete`,
-      }
-    case "rolled_back":
-      return {
-        state: "interrupted",
-        result: named(operation, { status: "failed_rolled_back", changes: [] }),
-        reason: `its server ended; its patch ${rolledBack}`,
-      }
-    case "attention":
-      return {
-        state: "failed",
-        refusal: toRecord(new PatchFailed({ status: "failed_partial", cause: "its server ended", paths: outcome.paths })),
-      }
-    case "unknown":
-      return { state: "interrupted", reason: serverEnded }
-  }
-}
-
-/** The process that a result is about. */
-const processOf = ({ process_id }: Schema.JsonObject) => (typeof process_id === "string" ? { processId: process_id } : {})
-
-/** A result under the name of its operation. */
-const named = (operation: Recorded, result: Schema.JsonObject): Schema.JsonObject => ({ operation_id: operation.operationId, ...result })
-
 const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
-
-/** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
-const fingerprintText = (input: Schema.JsonObject): string => {
-  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, work_id: _work, ...own } = input
-  return toText(sorted(own))
-}
-
-const sorted = (value: Schema.Json): Schema.Json => {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== "object" || value === null) return value
-  const object = value as Schema.JsonObject
-  return Object.fromEntries(
-    Object.keys(object)
-      .sort()
-      .map((key) => [key, sorted(object[key] as Schema.Json)]),
-  )
-}

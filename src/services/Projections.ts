@@ -3,7 +3,14 @@
 import { approvalProjection } from "./ApprovalEvents.ts"
 import { callerProjection } from "./CallerEvents.ts"
 import type { Projection } from "./EventKind.ts"
+import { ledgerProjection } from "./LedgerEvents.ts"
 import { operationProjection } from "./OperationEvents.ts"
 import { workProjection } from "./WorkEvents.ts"
 
-export const projections: ReadonlyArray<Projection> = [operationProjection, workProjection, callerProjection, approvalProjection]
+export const projections: ReadonlyArray<Projection> = [
+  ledgerProjection,
+  operationProjection,
+  workProjection,
+  callerProjection,
+  approvalProjection,
+]

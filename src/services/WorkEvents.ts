@@ -99,4 +99,12 @@ const Completed = eventKind(
 
 export const workEvents = { WorkOpened, WorkFinished, Drafted, Edited, Queued, Cancelled, Claimed, Kept, Returned, Completed } as const
 
-export const workProjection: Projection = { tables: ["works", "instructions", "claims"], kinds: Object.values(workEvents) }
+export const workProjection: Projection = {
+  // What belongs to a work goes after it.
+  tables: [
+    { name: "works", subject: "work_id", over: "closed_at < ?" },
+    { name: "instructions", subject: "work_id", over: "work_id NOT IN (SELECT work_id FROM works)" },
+    { name: "claims", subject: "work_id", over: "work_id NOT IN (SELECT work_id FROM works)" },
+  ],
+  kinds: Object.values(workEvents),
+}

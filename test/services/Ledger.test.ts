@@ -39,10 +39,11 @@ const history = Effect.gen(function* () {
   yield* begin("unfinished")
 })
 
+const tableNames = projections.flatMap(({ tables }) => tables.map(({ name }) => name))
+
 const tables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const names = projections.flatMap((projection) => projection.tables)
-  return yield* Effect.forEach(names, (table) => sql`SELECT * FROM ${sql(table)} ORDER BY 1`)
+  return yield* Effect.forEach(tableNames, (table) => sql`SELECT * FROM ${sql(table)} ORDER BY 1`)
 })
 
 const everything = Ledger.use((ledger) => ledger.read({ after: 0, limit: 10_000 }))
@@ -53,8 +54,8 @@ layer(layerRecords)("Ledger", (it) => {
       const sql = yield* SqlClient.SqlClient
       yield* history
       const before = yield* tables
-      assert.isAbove(before[0]?.length ?? 0, 6)
-      for (const table of projections.flatMap((projection) => projection.tables)) yield* sql`DELETE FROM ${sql(table)}`
+      assert.isAbove(before.flat().length ?? 0, 6)
+      for (const table of tableNames) yield* sql`DELETE FROM ${sql(table)}`
       assert.strictEqual(yield* Ledger.use(({ rebuild }) => rebuild), (yield* everything).length)
       assert.deepStrictEqual(yield* tables, before)
     }),

@@ -375,15 +375,23 @@ describe("Operations", () => {
       }),
     )
 
-  it.effect("answers nothing that is not recorded: a store that fails at the end fails the call, and names it", () => {
-    const { execute } = counting()
-    return Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`CREATE TRIGGER broken BEFORE UPDATE ON operations BEGIN SELECT RAISE(ABORT, 'broken'); END`
-      const refusal = yield* Effect.flip(call(change))
-      assert.strictEqual(refusal._tag, "STORE_UNAVAILABLE")
-      assert.match(refusal.message, /op_[0-9a-z]+ had begun/)
-      assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
-    }).pipe(Effect.provide(gate(execute)))
-  })
+  it.live(
+    "answers nothing that is not recorded: a store that fails at the end fails the call, names it, and has it once it works again",
+    () => {
+      const { execute, requests } = counting()
+      return Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`CREATE TRIGGER broken BEFORE UPDATE ON operations BEGIN SELECT RAISE(ABORT, 'broken'); END`
+        const refusal = yield* Effect.flip(call(change, { operation_key: "k" }))
+        assert.strictEqual(refusal._tag, "STORE_UNAVAILABLE")
+        const [id = ""] = /op_[0-9a-z]+/.exec(refusal.message) ?? []
+        assert.include(refusal.message, `${id} had begun`)
+        assert.deepStrictEqual(yield* (yield* LeaseManager).current(app), [])
+        yield* sql`DROP TRIGGER broken`
+        const again = yield* call(change, { operation_key: "k" })
+        assert.strictEqual(again.result["operation_id"], id)
+        assert.strictEqual(requests.length, 1)
+      }).pipe(Effect.provide(gate(execute)))
+    },
+  )
 })

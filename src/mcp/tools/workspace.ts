@@ -1,5 +1,5 @@
 /** workspace_info: which workspaces there are, and what one of them allows and enforces. */
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, Result, Schema } from "effect"
 import type { Lease } from "../../schema/Lease.ts"
 import type { CommandRule, FileRule, NetworkAccess } from "../../schema/Policy.ts"
 import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
@@ -47,6 +47,7 @@ const InfoResult = Schema.Struct({
       }),
     ).annotate({ description: "Held now by any server, here or in a workspace around or inside this one; paths in that workspace" }),
   ),
+  unavailable: Schema.optionalKey(Schema.String.annotate({ description: "Why nothing can be changed or run now; files can be read" })),
 })
 
 export const workspaceInfo = controlTool({
@@ -57,7 +58,7 @@ export const workspaceInfo = controlTool({
   parameters: Schema.Struct({ workspace_id: Schema.optionalKey(WorkspaceId) }),
   success: InfoResult,
   hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
-  text: (result) => factsOf(result, ["workspaces", "workspace_id", "profile", "access", "enforcement", "limits", "leases"]),
+  text: (result) => factsOf(result, ["workspaces", "workspace_id", "profile", "access", "enforcement", "limits", "leases", "unavailable"]),
   answer: Effect.fnUntraced(function* (input) {
     return input.workspace_id === undefined ? yield* list : yield* show(input.workspace_id)
   }),
@@ -70,7 +71,7 @@ const list = Effect.gen(function* () {
 
 const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   const settings = yield* Operations.use((operations) => operations.authorize(id))
-  const leases = yield* LeaseManager.use((manager) => manager.current(settings))
+  const leases = yield* Effect.result(LeaseManager.use((manager) => manager.current(settings)))
   const holding = yield* Sandbox.use((sandbox) => sandbox.holding)
   const { profile } = settings
   return {
@@ -84,7 +85,9 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
     },
     enforcement: enforcementOf(settings, holding),
     limits: profile.limits,
-    leases: leases.map(leaseOf),
+    leases: Result.isSuccess(leases) ? leases.success.map(leaseOf) : [],
+    // Reading works without the records, and this is where a caller looks for what does not.
+    ...(Result.isSuccess(leases) ? {} : { unavailable: leases.failure.message }),
   }
 })
 

@@ -1,0 +1,21 @@
+/** What makes two calls the same call: the decoded arguments, whatever the order of their names. */
+import { Schema } from "effect"
+
+const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
+
+/** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
+export const fingerprintText = (input: Schema.JsonObject): string => {
+  const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, work_id: _work, ...own } = input
+  return toText(sorted(own))
+}
+
+const sorted = (value: Schema.Json): Schema.Json => {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== "object" || value === null) return value
+  const object = value as Schema.JsonObject
+  return Object.fromEntries(
+    Object.keys(object)
+      .sort()
+      .map((key) => [key, sorted(object[key] as Schema.Json)]),
+  )
+}
