@@ -5,12 +5,11 @@
  */
 import { createInterface } from "node:readline"
 import { Context, Data, Deferred, Effect, Exit, FiberSet, Layer, Scope } from "effect"
-import * as Bubblewrap from "./layers/Bubblewrap.ts"
 import * as NodeDigest from "./layers/NodeDigest.ts"
 import * as NodeIdentity from "./layers/NodeIdentity.ts"
 import { READY, type WorkerOrder } from "./layers/WorkerProcess.ts"
 import { listen, socketOver } from "./layers/WorkerSocket.ts"
-import { layerUnder, layerWorkspace, layerWorkspaceSide } from "./layers/WorkspaceSide.ts"
+import { layerSandbox, layerUnder, layerWorkspace, layerWorkspaceSide } from "./layers/WorkspaceSide.ts"
 import type { WorkspaceTool } from "./runner/Handlers.ts"
 import * as Serving from "./runner/Serving.ts"
 import { AppConfig } from "./services/AppConfig.ts"
@@ -35,7 +34,9 @@ export const runWorker = Effect.fnUntraced(function* (
     catch: () =>
       new NoOrder({ message: "codespace worker is started by codespace mcp and codespace serve; it found no order on its standard input" }),
   })
-  const all = Layer.mergeAll(Bubblewrap.layer, NodeDigest.layer, NodeIdentity.layer, Layer.succeed(AppConfig, config))
+  const all = layerSandbox(config).pipe(
+    Layer.provideMerge(Layer.mergeAll(NodeDigest.layer, NodeIdentity.layer, Layer.succeed(AppConfig, config))),
+  )
   // Its end comes first: processes end while servers are still connected, and hear of it.
   const side = yield* Scope.make()
   const services = yield* Layer.buildWithScope(layerWorkspaceSide(config).pipe(Layer.provideMerge(all)), side)

@@ -1,15 +1,19 @@
 /** What this machine has to offer: the programs commands need, and what holds them. Each is really tried. */
 import { execFile } from "node:child_process"
-import { accessSync, constants, statSync } from "node:fs"
+import { accessSync, constants, mkdtempSync, rmSync, statSync } from "node:fs"
 import { createRequire } from "node:module"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Context, Effect, Layer, Result } from "effect"
 import * as Bubblewrap from "../layers/Bubblewrap.ts"
 import { attempt } from "../layers/Folders.ts"
 import { searchPath } from "../layers/HostEnvironment.ts"
+import * as NodeIdentity from "../layers/NodeIdentity.ts"
 import * as NodePty from "../layers/NodePty.ts"
 import { locate } from "../layers/Ripgrep.ts"
-import { holdingText, Sandbox } from "../services/Sandbox.ts"
+import { WorkspaceId } from "../schema/Workspace.ts"
+import { builtInProfiles } from "../services/AppConfig.ts"
+import { type Confines, holdingText, Sandbox } from "../services/Sandbox.ts"
 import { type Check, note, ok, wrong } from "./Finding.ts"
 
 /** The Node that runs this, and the one a shell would start the program with. */
@@ -89,18 +93,39 @@ const nativeFile = (): string | undefined =>
     ),
   )
 
-/** What a command is held by; found out by starting one. `isRequired`: some workspace runs none without. */
+/** What confines and holds a command; found out by starting one. `isRequired`: some workspace runs none without. */
 export const sandbox = (isRequired: boolean): Check =>
   Effect.gen(function* () {
-    const holding = yield* Context.get(yield* Layer.build(Bubblewrap.layer), Sandbox).holding
-    if (holding.by === "namespace") return ok("sandbox", `level namespace: ${holdingText(holding)}`)
-    const found = `level group: ${holdingText(holding)}`
-    const fix =
-      process.platform === "linux"
-        ? "apt install bubblewrap (or your system's way), and let your user make namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
-        : "run on Linux where commands must be held, or in a virtual machine"
-    return isRequired ? wrong("sandbox", `${found}; a workspace with sandbox "required" runs no command`, fix) : note("sandbox", found, fix)
+    const folder = yield* Effect.acquireRelease(
+      Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-doctor-"))),
+      (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true })),
+    )
+    const layer = Bubblewrap.layer({ stateFolder: folder, workspaces: [] }).pipe(Layer.provide(NodeIdentity.layer))
+    const { examine, holding } = Context.get(yield* Layer.build(layer), Sandbox)
+    const held = holdingText(yield* holding)
+    const confined = yield* Effect.result(examine({ ...STRICTEST, root: folder }, "read_only"))
+    if (Result.isFailure(confined)) {
+      const found = `commands cannot be confined: ${confined.failure.cause}; ${held}`
+      const fix =
+        process.platform === "linux"
+          ? "apt install bubblewrap (or your system's way), and let your user make namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
+          : "run on Linux where commands must be confined, or in a virtual machine"
+      return isRequired
+        ? wrong("sandbox", `${found}; a workspace with sandbox "required" runs no command`, fix)
+        : note("sandbox", found, fix)
+    }
+    const found = `commands are confined by bubblewrap; ${held}`
+    return process.getuid?.() === 0
+      ? note("sandbox", `${found}; as root, so what belongs to root is a command's to read`, "run the server as an ordinary user")
+      : ok("sandbox", found)
   }).pipe(Effect.scoped)
+
+/** A command that needs all a sandbox has. */
+const STRICTEST: Omit<Confines, "root"> = {
+  workspaceId: WorkspaceId.make("doctor"),
+  profile: { ...builtInProfiles.get("read-only")!, exec: "on" },
+  sandbox: "required",
+}
 
 const programOnPath = (name: string): string | undefined =>
   searchPath()

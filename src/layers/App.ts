@@ -20,7 +20,6 @@ import { Policy } from "../services/Policy.ts"
 import { Retention } from "../services/Retention.ts"
 import { Store } from "../services/Store.ts"
 import { Works } from "../services/Works.ts"
-import * as Bubblewrap from "./Bubblewrap.ts"
 import * as CredentialFile from "./CredentialFile.ts"
 import type { FileOptions } from "./DatabaseFile.ts"
 import * as Migrations from "./Migrations.ts"
@@ -29,7 +28,7 @@ import * as NodeIdentity from "./NodeIdentity.ts"
 import * as NodeSecrets from "./NodeSecrets.ts"
 import * as Sqlite from "./Sqlite.ts"
 import * as Unbash from "./Unbash.ts"
-import { layerUnder, layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
+import { layerSandbox, layerUnder, layerWorkspace, layerWorkspaceSide } from "./WorkspaceSide.ts"
 
 const layerHere = (tools: ReadonlyArray<WorkspaceTool>, config: AppConfig["Service"]) =>
   InProcess.layer.pipe(
@@ -101,7 +100,7 @@ export const layerControl = (
   Operations.layer.pipe(
     Layer.provideMerge(layerGatedTools),
     Layer.provideMerge(layerRunner(workspaceTools, config, program)),
-    Layer.provideMerge(Bubblewrap.layer),
+    Layer.provideMerge(layerSandbox(config)),
     Layer.provideMerge(
       Layer.mergeAll(Endings.layer, LeaseManager.layer, Policy.layer, CommandReader.layer.pipe(Layer.provide(Unbash.layer))),
     ),

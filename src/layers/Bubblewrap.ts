@@ -1,43 +1,142 @@
 /**
- * Sandbox through bubblewrap: every command in a pid namespace of its own, which the kernel ends as a whole with its first
- * process, and that with the server. Whether namespaces can be made here is tried once, by making one.
+ * Sandbox through bubblewrap: each command in namespaces of its own, without any right of root, with the disk read-only but
+ * for what its profile lets it write, and with a filter on its system calls. What can be made here is tried once, by making
+ * it. Where a confinement cannot be made, a pid namespace alone still holds a command that needs no more.
  */
-import { execFile } from "node:child_process"
-import { existsSync } from "node:fs"
+import { spawn } from "node:child_process"
+import { closeSync, existsSync, openSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Layer } from "effect"
-import { type Holding, Sandbox } from "../services/Sandbox.ts"
+import type { Profile } from "../schema/Policy.ts"
+import type { Access } from "../schema/Process.ts"
+import { isReadOnly } from "../services/Restrictions.ts"
+import { type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
+import { enforcementOf, levelOf, noDenials, unconfined } from "../services/SandboxLevel.ts"
+import { ServerIdentity } from "../services/ServerIdentity.ts"
+import { confinedBy, HELD, type Namespaces } from "./BubblewrapArguments.ts"
 import { searchPath } from "./HostEnvironment.ts"
+import { insideEnvironment, makePlans, type SandboxSettings } from "./SandboxPlans.ts"
+import { openStore, type SandboxStore } from "./SandboxStore.ts"
+import { isKnownMachine } from "./Seccomp.ts"
 
 /** Milliseconds after which an attempt counts as failed. */
 const PROBE_LIMIT = 5000
 
-/**
- * The first process is given, not bubblewrap's own: it says how the command ended and stays until it may go. The new
- * session keeps signals to its group away from the server's side.
- */
-const NAMESPACE = ["--unshare-pid", "--as-pid-1", "--die-with-parent", "--new-session", "--dev-bind", "/", "/", "--proc", "/proc"]
-
-export const layer: Layer.Layer<Sandbox> = Layer.effect(
-  Sandbox,
-  Effect.suspend(() => Effect.map(Effect.cached(probe), (holding) => Sandbox.of({ holding }))),
-)
+/** `settings` are those of all workspaces of the server: a command of one sees nothing of the others. */
+export const layer = (settings: SandboxSettings): Layer.Layer<Sandbox, never, ServerIdentity> =>
+  Layer.effect(
+    Sandbox,
+    Effect.gen(function* () {
+      const store = yield* openStore(join(settings.stateFolder, "sandbox"), yield* ServerIdentity)
+      const reach = yield* Effect.cached(probe(store))
+      return sandboxOn(reach, store, makePlans(settings))
+    }),
+  )
 
 /** No namespaces at all: for machines without them, and for tests of what is done there. */
-export const layerGroups = (why: string): Layer.Layer<Sandbox> =>
-  Layer.succeed(Sandbox, Sandbox.of({ holding: Effect.succeed<Holding>({ by: "group", why }) }))
+export const layerGroups = (why: string): Layer.Layer<Sandbox> => {
+  const holding: Holding = { by: "group", why }
+  return Layer.succeed(Sandbox, Sandbox.of({ holding: Effect.succeed(holding), ...unconfined(holding, why) }))
+}
 
-const probe: Effect.Effect<Holding> = Effect.callback((resume) => {
-  const answer = (holding: Holding) => resume(Effect.succeed(holding))
-  if (process.platform !== "linux") return answer({ by: "group", why: "this system has no pid namespaces" })
-  const program = ["/usr/bin", "/bin", ...searchPath()].map((folder) => join(folder, "bwrap")).find((file) => existsSync(file))
-  if (program === undefined) return answer({ by: "group", why: "bubblewrap is not installed (on Debian: apt install bubblewrap)" })
-  const enter = [program, ...NAMESPACE]
-  // The probe also looks the way the server does: at the children of a process it started.
-  const script = "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]"
-  execFile(program, [...NAMESPACE, "--", "/bin/sh", "-c", script], { timeout: PROBE_LIMIT, env: {} }, (error, _, problem) => {
-    if (error === null) return answer({ by: "namespace", enter })
-    const cause = problem.trim().split("\n")[0] || error.message.split("\n")[0]
-    answer({ by: "group", why: `pid namespaces cannot be made here (${cause})` })
-  })
+/** What can be made on this machine. */
+type Reach =
+  | { readonly by: "nothing"; readonly holding: Holding; readonly why: string }
+  | {
+      readonly by: "bubblewrap"
+      readonly holding: Holding
+      readonly program: string
+      /** Whether in a user namespace; else as root without rights. */
+      readonly user: boolean
+      /** Why there can be no network of its own; undefined where there can. */
+      readonly whyNoNetwork?: string
+    }
+
+const sandboxOn = (reach: Effect.Effect<Reach>, store: SandboxStore, { plan }: ReturnType<typeof makePlans>): Sandbox["Service"] => ({
+  holding: Effect.map(reach, ({ holding }) => holding),
+  examine: (confines, access) =>
+    Effect.flatMap(reach, (reached) => {
+      const way = wayOf(reached, confines)
+      return way.by === "nothing"
+        ? unconfined(way.holding, way.why).examine(confines, access)
+        : Effect.succeed(enforcementOf(BY, confines.profile, access))
+    }),
+  enter: Effect.fnUntraced(function* (confines, access) {
+    const way = wayOf(yield* reach, confines)
+    if (way.by === "nothing") return yield* unconfined(way.holding, way.why).enter(confines, access)
+    const { profile } = confines
+    const mounts = yield* plan(confines, access, store.temporary(confines.workspaceId))
+    const namespaces = { user: way.user, network: profile.network !== "on" }
+    return {
+      holding: {
+        by: "namespace",
+        enter: [way.program, ...confinedBy(namespaces, mounts, store.standIns)],
+        files: [store.filter(isStrict(profile, access))],
+      },
+      level: levelOf(BY, profile, access),
+      environment: insideEnvironment,
+      denials: noDenials,
+    } satisfies Entrance
+  }),
 })
+
+const BY = "bubblewrap"
+
+/** What confines the commands of a workspace: not what its operator switched off, and not what lacks something its profile needs. */
+const wayOf = (reach: Reach, { profile, sandbox }: Confines): Reach => {
+  if (reach.by === "nothing") return reach
+  const { holding, whyNoNetwork } = reach
+  if (sandbox === "off") return { by: "nothing", holding, why: 'the operator has switched it off ("sandbox": "off")' }
+  return whyNoNetwork === undefined || profile.network === "on" ? reach : { by: "nothing", holding, why: whyNoNetwork }
+}
+
+/** Strict is what may change nothing, or reach nobody: then also not over a socket of the host. */
+const isStrict = (profile: Profile, access: Access): boolean => isReadOnly(profile, access) || profile.network === "off"
+
+const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Return<Reach> {
+  const none = (why: string): Reach => ({ by: "nothing", holding: { by: "group", why }, why })
+  if (process.platform !== "linux") return none("this system has no namespaces")
+  const program = ["/usr/bin", "/bin", ...searchPath()].map((folder) => join(folder, "bwrap")).find((file) => existsSync(file))
+  if (program === undefined) return none("bubblewrap is not installed (the operator can: apt install bubblewrap)")
+  // The probe also looks the way the server does: at the children of a process it started.
+  const held = yield* attempt(program, HELD, "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]")
+  const holding: Holding =
+    held === undefined
+      ? { by: "namespace", enter: [program, ...HELD] }
+      : { by: "group", why: `pid namespaces cannot be made here (${held})` }
+  if (!isKnownMachine(process.arch)) return { by: "nothing", holding, why: `its filter knows no machine of kind ${process.arch}` }
+  const filter = store.filter(true)
+  const attemptWith = (namespaces: Namespaces) => attempt(program, confinedBy(namespaces, [], store.standIns), "[ $$ = 1 ]", filter)
+  const problem = yield* attemptWith({ user: true, network: true })
+  if (problem === undefined) return { by: "bubblewrap", holding, program, user: true }
+  // A container may refuse one namespace and grant the others.
+  if ((yield* attemptWith({ user: true, network: false })) === undefined)
+    return { by: "bubblewrap", holding, program, user: true, whyNoNetwork: `network namespaces cannot be made here (${problem})` }
+  if (process.getuid?.() === 0 && (yield* attemptWith({ user: false, network: true })) === undefined)
+    return { by: "bubblewrap", holding, program, user: false }
+  return { by: "nothing", holding, why: `${problem}; ${FIX}` }
+})
+
+const FIX =
+  'user namespaces are often switched off: the operator can allow them (sysctl kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap, kernel.unprivileged_userns_clone=1, in a container --security-opt seccomp=unconfined), or set "sandbox": "off"'
+
+/** Runs a shell's word in a sandbox; gives what went wrong, or nothing. */
+const attempt = (program: string, args: ReadonlyArray<string>, script: string, filter?: string): Effect.Effect<string | undefined> =>
+  Effect.callback((resume) => {
+    const files = filter === undefined ? [] : [openSync(filter, "r")]
+    const child = spawn(program, [...args, "--", "/bin/sh", "-c", script], {
+      stdio: ["ignore", "ignore", "pipe", "ignore", ...files],
+      timeout: PROBE_LIMIT,
+      killSignal: "SIGKILL",
+      env: {},
+    })
+    for (const file of files) closeSync(file)
+    let problem = ""
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      problem += text
+    })
+    child.once("error", (error) => resume(Effect.succeed(error.message)))
+    child.once("close", (code, signal) =>
+      resume(Effect.succeed(code === 0 ? undefined : problem.trim().split("\n")[0] || `it ended with ${signal ?? code}`)),
+    )
+  })

@@ -5,11 +5,12 @@
  * the server goes, at whatever moment, the keeper goes too. Nothing in the namespace can reach either of them.
  */
 import { type ChildProcess, spawn } from "node:child_process"
-import { readdirSync, readlinkSync } from "node:fs"
+import { closeSync, openSync, readdirSync, readlinkSync } from "node:fs"
 import type { Socket } from "node:net"
 import { Deferred, Effect } from "effect"
 import { type Signal, SpawnFailed } from "../schema/Process.ts"
 import type { Descendant, Exit, SpawnRequest } from "../services/ProcessSpawner.ts"
+import type { Holding } from "../services/Sandbox.ts"
 import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalName, spawnFailed, takeTerminal } from "./Launch.ts"
 import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
 
@@ -40,22 +41,28 @@ const LAST_WORDS = 1000
 /** Deaths that a shell passes over in silence. */
 const UNTOLD = new Set(["SIGINT", "SIGPIPE"])
 
-/** `enter` starts a program as the first process of a namespace. `problem` reads what a failed start wrote. */
+/** `problem` reads what a failed start wrote. */
 export const launch = (
   request: SpawnRequest,
   mark: string,
   streams: Streams,
-  enter: ReadonlyArray<string>,
+  { enter, files = [] }: Extract<Holding, { readonly by: "namespace" }>,
   problem: () => string,
 ): Effect.Effect<Launched, SpawnFailed> =>
   Effect.callback((resume) => {
     const fail = (error: unknown) => resume(Effect.fail(spawnFailed(request, error)))
+    const opened: Array<number> = []
     try {
       const [program = "", ...options] = enter
+      for (const file of files) opened.push(openSync(file, "r"))
       const order = (streams.isTerminal ? takeTerminal("/proc/self/fd/0") : "") + (streams.hasLeaks ? closeAbove(3) : "")
       // Only bash can close a descriptor above 9; the plain shell is faster.
       const keeper = ["--chdir", request.cwd.path, "--", streams.hasLeaks ? "/bin/bash" : "/bin/sh", "-c", order + KEEPER, "sh"]
-      const outer = spawn(program, [...options, ...keeper, ...request.argv], optionsOf(request, mark, [...streams.standard, "pipe"]))
+      const outer = spawn(
+        program,
+        [...options, ...keeper, ...request.argv],
+        optionsOf(request, mark, [...streams.standard, "pipe", ...opened]),
+      )
       if (outer.pid === undefined) return void outer.once("error", fail)
       const limit = setTimeout(() => outer.kill("SIGKILL"), START_LIMIT)
       const cell = makeCell(outer, outer.pid)
@@ -69,6 +76,8 @@ export const launch = (
       })
     } catch (error) {
       fail(error)
+    } finally {
+      for (const descriptor of opened) closeSync(descriptor)
     }
   })
 

@@ -8,7 +8,6 @@ import { join } from "node:path"
 import { Effect, Exit, Layer, Schedule, Scope } from "effect"
 import type { SearchPath } from "../schema/Config.ts"
 import { type Child, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
-import { type Holding, Sandbox } from "../services/Sandbox.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { refusalOf } from "./Executable.ts"
 import * as Group from "./Group.ts"
@@ -39,12 +38,11 @@ export interface Options {
 export const layer = (
   folder: string,
   { openTerminal = NodePty.open, searchPath = "server" }: Options = {},
-): Layer.Layer<ProcessSpawner, never, ServerIdentity | Sandbox> =>
+): Layer.Layer<ProcessSpawner, never, ServerIdentity> =>
   Layer.effect(
     ProcessSpawner,
     Effect.gen(function* () {
       const identity = yield* ServerIdentity
-      const { holding } = yield* Sandbox
       const spools = join(folder, identity.self)
       const clear = Effect.sync(() => Leftovers.clear(folder, identity))
       yield* Effect.acquireRelease(
@@ -59,13 +57,13 @@ export const layer = (
       const terminals = new Set<string>()
       const scope = yield* Effect.scope
       // A server that never runs a command needs no watchdog.
-      const ready = yield* Effect.cached(Effect.andThen(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope), holding))
+      const ready = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
       return ProcessSpawner.of({
         spawn: (request) =>
-          Effect.flatMap(ready, (by) =>
-            start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, by, openTerminal, terminals }),
+          Effect.andThen(
+            ready,
+            start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, openTerminal, terminals }),
           ),
-        holding,
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
         shell: () => shell,
       })
@@ -76,17 +74,16 @@ export const layer = (
 const shellOf = (): string =>
   ["/bin", "/usr/bin", ...HostEnvironment.searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
 
-/** Where a process is started: its spool, its mark, what holds it, and the terminals there are. */
+/** Where a process is started: its spool, its mark, and the terminals there are. */
 interface Place {
   readonly openTerminal: OpenTerminal
   /** Spools of those that are open: their near ends leak into every child that does not close them. */
   readonly terminals: Set<string>
   readonly path: string
   readonly mark: string
-  readonly by: Holding
 }
 
-const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, openTerminal, path, terminals }: Place) {
+const start = Effect.fnUntraced(function* (request: SpawnRequest, { mark, openTerminal, path, terminals }: Place) {
   const refusal = refusalOf(request)
   if (refusal !== undefined) return yield* refusal
   const { launched, opened } = yield* Effect.acquireUseRelease(
@@ -95,9 +92,9 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, { by, mark, op
       if (opened.isTerminal) terminals.add(path)
       const streams = { ...opened, hasLeaks: terminals.size > 0 }
       const launching =
-        by.by === "group"
+        request.holding.by === "group"
           ? Group.launch(request, mark, streams)
-          : Namespace.launch(request, mark, streams, by.enter, () => NodeSpool.start(path))
+          : Namespace.launch(request, mark, streams, request.holding, () => NodeSpool.start(path))
       return Effect.map(launching, (launched) => ({ launched, opened }))
     },
     (opened, exit) =>

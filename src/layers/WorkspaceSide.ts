@@ -9,6 +9,7 @@ import { PatchJournal } from "../services/PatchJournal.ts"
 import { PatchTransaction } from "../services/PatchTransaction.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
 import { Workspace } from "../services/Workspace.ts"
+import * as Bubblewrap from "./Bubblewrap.ts"
 import * as NodeDisk from "./NodeDisk.ts"
 import * as NodeProcesses from "./NodeProcesses.ts"
 import * as Ripgrep from "./Ripgrep.ts"
@@ -23,6 +24,10 @@ export const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSetti
 /** What of an open workspace depends on the profile, once more under a stricter one. Root and journal stay the same. */
 export const layerUnder = (open: Workspace["Service"], settings: WorkspaceSettings) =>
   Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(Layer.provideMerge(Workspace.layerUnder(open, settings)))
+
+/** What confines the commands of all workspaces. */
+export const layerSandbox = ({ configFile, stateFolder, workspaces }: AppConfig["Service"]) =>
+  Bubblewrap.layer({ stateFolder, workspaces: [...workspaces.values()], ...(configFile === undefined ? {} : { configFile }) })
 
 /** What the workspace side stands on here: the disk, programs to search with, processes. */
 export const layerWorkspaceSide = (config: AppConfig["Service"]) =>

@@ -83,13 +83,7 @@ export const WorkspaceEntry = Schema.Struct({
   }),
   patch: field(PatchSettings, patchDefaults),
   hooks: field(HookSettings, noHooks),
-}).check(
-  Schema.makeFilter(({ hooks, sandbox }) =>
-    sandbox === "required" && hooks.before_patch.length + hooks.after_patch.length > 0
-      ? { path: ["hooks"], issue: 'a hook is a command, and "sandbox": "required" lets none run in this version, which has no sandbox' }
-      : undefined,
-  ),
-)
+})
 export type WorkspaceEntry = typeof WorkspaceEntry.Type
 
 export const ProfileEntry = Schema.Struct({

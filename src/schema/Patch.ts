@@ -82,6 +82,9 @@ export const Verified = Schema.Struct({
   duration_ms: Count,
   output: Schema.String.annotate({ description: "Beginning and end of what it wrote" }),
   omitted_bytes: Count,
+  sandbox: Schema.optionalKey(
+    Schema.String.annotate({ description: "What confined it, and to what; not in results of the first version" }),
+  ),
 })
 export type Verified = typeof Verified.Type
 

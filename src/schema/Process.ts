@@ -34,6 +34,15 @@ const StreamFacts = Schema.Struct({
 })
 export type StreamFacts = typeof StreamFacts.Type
 
+/** A place that a command wanted to reach over the network and could not, because its profile says so. */
+export const NetworkDenial = Schema.Struct({
+  host: Schema.optionalKey(Schema.String),
+  port: Schema.optionalKey(Schema.Int),
+  reason: Schema.String,
+  count: Count,
+})
+export type NetworkDenial = typeof NetworkDenial.Type
+
 /** The facts about a process and a page of its output. */
 export const ProcessFacts = Schema.Struct({
   process_id: ProcessId,
@@ -46,6 +55,10 @@ export const ProcessFacts = Schema.Struct({
   output: Schema.String.annotate({ description: "stdout and stderr in the order of writing, or stdout alone when they are split" }),
   stderr: Schema.optionalKey(StreamFacts.annotate({ description: "Of a split process" })),
   eof: Schema.Boolean.annotate({ description: "The process has ended and all its output is behind the cursor" }),
+  sandbox: Schema.optionalKey(
+    Schema.String.annotate({ description: "What confined it, and to what; not in results of the first version" }),
+  ),
+  network_denials: Schema.optionalKey(Schema.Array(NetworkDenial)),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
 export type ProcessFacts = typeof ProcessFacts.Type

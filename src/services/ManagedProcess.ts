@@ -7,6 +7,7 @@ import type { Access, EndedBy, ProcessId, ProcessState, Signal } from "../schema
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { leadingPartial } from "./OutputPage.ts"
 import type { Child, Descendant, Exit, Spool } from "./ProcessSpawner.ts"
+import type { Denials, Entrance } from "./Sandbox.ts"
 
 /** Milliseconds between the looks at size and time of a live process. A flood of output shortens them. */
 const CHECK_EVERY = 100
@@ -40,6 +41,8 @@ export interface Ending {
   readonly notes: ReadonlyArray<string>
   /** By `now`. */
   readonly endedAt: number
+  /** What its sandbox refused it on the network. */
+  readonly denials: Denials["network"]
   /** Bytes of output that take room on the disk. */
   readonly keptBytes: number
 }
@@ -61,6 +64,8 @@ export interface ManagedProcess {
   /** Bytes that the ended processes of its workspace may keep together. */
   readonly roomBytes: number
   readonly child: Child
+  /** How it was confined. */
+  readonly entrance: Entrance
   readonly ended: Deferred.Deferred<Ending>
   /** Signals sent for a caller. */
   readonly signals: Set<string>
@@ -101,12 +106,14 @@ const signalTree = Effect.fnUntraced(function* (process: ManagedProcess, signal:
 export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const exit = yield* watch(process)
   const escaped = yield* sweep(process)
+  const denials = yield* process.entrance.denials
   // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
   yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
   const { dropped, keptBytes } = yield* settleSpools(process)
   const endedAt = yield* now
   const durationMs = Math.round(endedAt - process.startedAt)
-  process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes: notesOf(process, escaped, dropped) }
+  const notes = [...notesOf(process, escaped, dropped), ...denials.notes]
+  process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes, denials: denials.network }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
 

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import type { Verified, VerifyFailed } from "../schema/Patch.ts"
 import type { ProcessFacts } from "../schema/Process.ts"
 import type { ProcessSupervisor, StartRequest } from "./ProcessSupervisor.ts"
-import type { Workspace } from "./Workspace.ts"
+import { confinesOf, type Workspace } from "./Workspace.ts"
 
 /** Bytes of output that a result or refusal carries. */
 const OUTPUT_BYTES = 8000
@@ -23,12 +23,15 @@ export const makeCommands = (workspace: Workspace["Service"], supervisor: Proces
   Effect.fn("PatchCommand.run")(function* (command: PatchCommand): Effect.fn.Return<Verified, CommandFailure> {
     const facts = yield* run(workspace, supervisor, command).pipe(
       Effect.catchTag(
-        ["COMMAND_NOT_FOUND", "CWD_INVALID", "SPAWN_FAILED", "TERMINAL_UNAVAILABLE", "STORAGE_FULL", "LIMIT_EXCEEDED", "POLICY_DENIED"],
+        [
+          ...(["COMMAND_NOT_FOUND", "CWD_INVALID", "SPAWN_FAILED", "TERMINAL_UNAVAILABLE", "STORAGE_FULL"] as const),
+          ...(["LIMIT_EXCEEDED", "POLICY_DENIED", "SANDBOX_UNAVAILABLE"] as const),
+        ],
         (refusal) => Effect.fail(notStarted(refusal.message)),
       ),
     )
-    const { duration_ms, exit_code, omitted_bytes, output } = facts
-    if (facts.state === "exited" && exit_code === 0) return { exit_code, duration_ms, output, omitted_bytes }
+    const { duration_ms, exit_code, omitted_bytes, output, sandbox = "" } = facts
+    if (facts.state === "exited" && exit_code === 0) return { exit_code, duration_ms, output, omitted_bytes, sandbox }
     return yield* Effect.fail({
       cause: causeOf(facts),
       ...(exit_code === undefined ? {} : { exit_code }),
@@ -46,7 +49,7 @@ const run = Effect.fnUntraced(function* (
 ) {
   const request: StartRequest = {
     ...command,
-    workspaceId: workspace.id,
+    ...confinesOf(workspace),
     cwd: { path: workspace.root.path, shown: "." },
     env: { ...(yield* supervisor.environment(workspace.profile, {})), ...env },
     stdin: "closed",

@@ -118,7 +118,7 @@ const makeApply = (workspace: Workspace["Service"], journal: PatchJournal["Servi
     const after = hooks("after_patch", pathsWith("after", planned.targets))
     const notes = [...planned.notes, ...linkNotes(planned.targets, links)]
     if (check_only === true) return preview(planned, [...notes, ...hookNotes("hooks would run", [...before.names, ...after.names])])
-    notes.push(...(yield* before.run), ...hookNotes("hooks ran, not confined", [...before.names, ...after.names]))
+    notes.push(...(yield* before.run), ...hookNotes("hooks ran", [...before.names, ...after.names]))
     const deltaOf = (now: Files, told: ReadonlyArray<string>) =>
       delta("applied", replanned(planned, now, digest.version), [...notes, ...told, ...changeNotes(planned.targets, now)])
     const hooked = after.names.length === 0 ? undefined : { run: after.run, delta: deltaOf }

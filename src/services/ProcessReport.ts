@@ -29,6 +29,7 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
   const ending = process.ending
   const durationMs = ending?.durationMs ?? Math.round((yield* now) - process.startedAt)
   const notes = ending?.notes ?? []
+  const denials = ending?.denials ?? []
   const { end, ...stream } = yield* streamFacts(process, shown, ending === undefined)
   return {
     process_id: process.id,
@@ -37,6 +38,8 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
     duration_ms: durationMs,
     ...stream,
     eof: ending !== undefined && end >= stream.total_bytes,
+    sandbox: process.entrance.level,
+    ...(denials.length > 0 ? { network_denials: denials } : {}),
     ...(notes.length > 0 ? { notes } : {}),
   } satisfies ProcessFacts
 })

@@ -25,6 +25,8 @@ export interface SpawnRequest {
   readonly split: boolean
   /** Run in a terminal of this size, which is stdin, stdout and stderr. */
   readonly tty?: TerminalSize
+  /** What keeps its tree together, and confines it. */
+  readonly holding: Holding
 }
 
 /** How a main process ended: with a code, or by a signal. */
@@ -93,8 +95,6 @@ export class ProcessSpawner extends Context.Service<
     readonly spawn: (
       request: SpawnRequest,
     ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
-    /** What keeps a tree together on this machine. */
-    readonly holding: Effect.Effect<Holding>
     /** The variables this server was started with, and PATH as the operator wants it; found out once. */
     readonly hostEnvironment: Effect.Effect<Variables>
     /** Path of the shell that scripts run in. */

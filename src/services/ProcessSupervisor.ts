@@ -4,10 +4,10 @@
  * Ended processes stay readable for a time that the operator sets, or until newer ones of their workspace take their
  * place (`ProcessRetention.ts`).
  */
-import { Clock, Context, Deferred, Duration, Effect, FiberSet, Layer, Random, Schedule } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Exit, FiberSet, Layer, Random, Schedule, Scope } from "effect"
 import { defaults } from "../schema/ConfigDefaults.ts"
 import { InvalidArguments, type StorageFull } from "../schema/Operation.ts"
-import { LimitExceeded, type Limits, type PolicyDenied, type Profile } from "../schema/Policy.ts"
+import { LimitExceeded, type Limits, type PolicyDenied, type Profile, type SandboxUnavailable } from "../schema/Policy.ts"
 import {
   type Access,
   type CommandNotFound,
@@ -33,7 +33,7 @@ import type { View } from "./OutputView.ts"
 import { awaitGrowth, awaitMore, awaitText, exitFields, glance, readable, report, summaryOf } from "./ProcessReport.ts"
 import { outdated } from "./ProcessRetention.ts"
 import { ProcessSpawner } from "./ProcessSpawner.ts"
-import type { Holding } from "./Sandbox.ts"
+import { type Confines, Sandbox } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
 /** A workspace's live processes together keep this many times the limit of one, and so do its ended ones. */
@@ -49,8 +49,7 @@ const END_SHOWS_WITHIN = 100
 /** Bytes of input a process may leave unread before more is refused. */
 const PENDING_INPUT = 4_194_304
 
-export interface StartRequest {
-  readonly workspaceId: WorkspaceId
+export interface StartRequest extends Confines {
   /** `path` is absolute, `shown` is what the caller knows it by. */
   readonly cwd: { readonly path: string; readonly shown: string }
   /** Program and arguments, not empty. */
@@ -93,14 +92,17 @@ export class ProcessSupervisor extends Context.Service<
   {
     /** Variables a call adds to a child's environment; a name the profile does not list is refused. */
     readonly environment: (profile: Pick<Profile, "name" | "env">, given: Variables) => Effect.Effect<Variables, PolicyDenied>
-    /** What keeps the trees together on this machine. */
-    readonly holding: Effect.Effect<Holding>
+    /** Fails when a command of these confines would not be run. */
+    readonly confinable: (confines: Confines, access: Access) => Effect.Effect<void, SandboxUnavailable>
     /** A script as argv and variables for `start`. */
     readonly script: (text: string) => { readonly argv: ReadonlyArray<string>; readonly env: Variables }
     /** Starts a process. A refusal leaves nothing running. */
     readonly start: (
       request: StartRequest,
-    ) => Effect.Effect<ProcessId, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull | LimitExceeded>
+    ) => Effect.Effect<
+      ProcessId,
+      CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull | LimitExceeded | SandboxUnavailable
+    >
     /**
      * Output after a cursor. Waits up to `waitMs` for the text `until`; without one, for new output; in either case not
      * longer than until the process has ended. Unread output is given at once.
@@ -133,6 +135,7 @@ export class ProcessSupervisor extends Context.Service<
 
 const make = Effect.fnUntraced(function* (keptForMs: number) {
   const spawner = yield* ProcessSpawner
+  const sandbox = yield* Sandbox
   const processes = new Map<ProcessId, ManagedProcess>()
   let isClosing = false
   // Made before the finalizer below, so that the fibers still watch while it ends their processes.
@@ -179,15 +182,24 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
     const { split = false, stdin, tty } = request
     const env = { ...baseEnvironment(yield* spawner.hostEnvironment), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
     const startedAt = yield* now
-    const child = yield* spawner.spawn({
-      id,
-      argv: request.argv,
-      cwd: request.cwd,
-      env,
-      stdin,
-      split,
-      ...(tty === undefined ? {} : { tty }),
-    })
+    const confinement = yield* Scope.make()
+    const { child, entrance } = yield* Effect.gen(function* () {
+      const entrance = yield* sandbox.enter(request, request.access)
+      const child = yield* spawner.spawn({
+        id,
+        argv: request.argv,
+        cwd: request.cwd,
+        env: entrance.environment(env),
+        stdin,
+        split,
+        holding: entrance.holding,
+        ...(tty === undefined ? {} : { tty }),
+      })
+      return { child, entrance }
+    }).pipe(
+      Scope.provide(confinement),
+      Effect.onError((cause) => Scope.close(confinement, Exit.failCause(cause))),
+    )
     const process: ManagedProcess = {
       id,
       workspaceId: request.workspaceId,
@@ -201,6 +213,7 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
       quota: () => shareOf(request.workspaceId, request.limits.spool_bytes),
       roomBytes: SHARE * request.limits.spool_bytes,
       tty: tty !== undefined,
+      entrance,
       readableTo: Number.POSITIVE_INFINITY,
       child,
       ended: Deferred.makeUnsafe(),
@@ -213,7 +226,7 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
     processes.set(id, process)
     // A terminal has no input of its own that could be given before.
     if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
-    run(Effect.andThen(supervise(process), forgetOutdated))
+    run(Effect.andThen(Effect.ensuring(supervise(process), Scope.close(confinement, Exit.void)), forgetOutdated))
     return id
   }, Effect.uninterruptible)
 
@@ -280,7 +293,7 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   return ProcessSupervisor.of({
     environment: (profile, given) =>
       Effect.flatMap(spawner.hostEnvironment, (host) => Effect.fromResult(allowedEnvironment(host, profile, given))),
-    holding: spawner.holding,
+    confinable: (confines, access) => Effect.asVoid(sandbox.examine(confines, access)),
     script: (text) => shellCommand(spawner.shell(), text),
     start,
     read,

@@ -1,21 +1,70 @@
 /**
- * Port: what the operating system does on this machine to hold a command. So far it keeps together what a command
- * starts; files and network are not held yet.
+ * Port: what the operating system of this machine holds a command to. An adapter says for a workspace, its profile and
+ * the access of a call how a program enters its confinement, or why it may not run: what a profile promises and nothing
+ * here can hold is refused, never run without.
  */
-import { Context, type Effect } from "effect"
+import { Context, type Effect, type Scope } from "effect"
+import type { Profile, SandboxUnavailable } from "../schema/Policy.ts"
+import type { Access, NetworkDenial } from "../schema/Process.ts"
+import type { WorkspaceId } from "../schema/Workspace.ts"
+import type { Variables } from "./ChildEnvironment.ts"
 
 /**
  * `namespace`: a command and all it starts live in a pid namespace of their own; `enter` are the arguments that start a
  * program as the first process of one, and the kernel ends all of it together. `group`: they share a process group and a
  * mark in their environment, and are searched for; `why` says what keeps a namespace from being made.
  */
-export type Holding = { readonly by: "namespace"; readonly enter: ReadonlyArray<string> } | { readonly by: "group"; readonly why: string }
+export type Holding =
+  | {
+      readonly by: "namespace"
+      readonly enter: ReadonlyArray<string>
+      /** Files that `enter` reads, on the descriptors from 4 on. */
+      readonly files?: ReadonlyArray<string>
+    }
+  | { readonly by: "group"; readonly why: string }
+
+/** What a command is held to: a workspace, and what its operator says about it. */
+export interface Confines {
+  readonly workspaceId: WorkspaceId
+  /** The workspace's real folder. */
+  readonly root: string
+  readonly profile: Profile
+  /** `required`: refused unless all of it is enforced. `auto`: refused only when the profile restricts what cannot be held. */
+  readonly sandbox: "auto" | "required" | "off"
+}
+
+/** What holds each axis of a workspace's commands, in words, or that nothing does. */
+export interface Enforcement {
+  readonly files: string
+  readonly network: string
+}
+
+/** What the kernel and the proxy refused while a command ran. */
+export interface Denials {
+  readonly notes: ReadonlyArray<string>
+  readonly network: ReadonlyArray<NetworkDenial>
+}
+
+/** A confinement made ready for one command; what it needs is there until the scope it was made in closes. */
+export interface Entrance {
+  readonly holding: Holding
+  /** The level the command runs under, as its results say it. */
+  readonly level: string
+  /** The command's environment, made to fit what it finds inside. */
+  readonly environment: (given: Variables) => Variables
+  /** To be asked while the confinement still stands. */
+  readonly denials: Effect.Effect<Denials>
+}
 
 export class Sandbox extends Context.Service<
   Sandbox,
   {
-    /** Found out when it is first asked for, and then kept. */
+    /** What keeps a tree together. Found out when it is first asked for, and then kept. */
     readonly holding: Effect.Effect<Holding>
+    /** What would hold a command of these confines; a refusal when it would not be run. */
+    readonly examine: (confines: Confines, access: Access) => Effect.Effect<Enforcement, SandboxUnavailable>
+    /** Makes a confinement ready for one command. */
+    readonly enter: (confines: Confines, access: Access) => Effect.Effect<Entrance, SandboxUnavailable, Scope.Scope>
   }
 >()("codespace/services/Sandbox") {}
 

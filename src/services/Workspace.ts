@@ -24,6 +24,7 @@ import { lookAlikes } from "./LookAlikes.ts"
 import { type DeniedLinks, deniedElsewhere, deniedLinks, deniesNothing, otherNames } from "./OtherNames.ts"
 import { decide, fileAccess, refusalOf as refusalOfDecision } from "./Policy.ts"
 import { isPrivate } from "./PrivateFolder.ts"
+import type { Confines } from "./Sandbox.ts"
 
 export type ResolveRefusal = PathRefusal | PolicyDenied | ReturnType<typeof refusalOf>
 
@@ -32,6 +33,7 @@ export interface WorkspaceSettings {
   /** An absolute path as the operator wrote it; links in it are resolved once. */
   readonly root: string
   readonly profile: Profile
+  readonly sandbox: Confines["sandbox"]
   readonly patch: PatchSettings
   readonly hooks: HookSettings
 }
@@ -41,6 +43,8 @@ export class Workspace extends Context.Service<
   {
     readonly id: WorkspaceId
     readonly profile: Profile
+    /** Whether the operator wants its commands confined. */
+    readonly sandbox: Confines["sandbox"]
     /** How the operator wants patches to be made here. */
     readonly patch: PatchSettings
     /** The commands that the operator has run around patches here. */
@@ -76,6 +80,14 @@ export class Workspace extends Context.Service<
   static readonly layerUnder = (open: Workspace["Service"], settings: WorkspaceSettings): Layer.Layer<Workspace> =>
     Layer.effect(Workspace, onRoot(settings, open.root))
 }
+
+/** What a command in a workspace is held to. */
+export const confinesOf = ({ id, profile, root, sandbox }: Workspace["Service"]): Confines => ({
+  workspaceId: id,
+  root: root.path,
+  profile,
+  sandbox,
+})
 
 /**
  * The normal form of what a caller wrote, without looking at the disk. An absolute path must lie below one of the
@@ -123,7 +135,7 @@ const onRoot = Effect.fnUntraced(function* (settings: WorkspaceSettings, root: R
 })
 
 const makeWorkspace = (
-  { hooks, id, patch, profile, root: rootAsWritten }: WorkspaceSettings,
+  { hooks, id, patch, profile, root: rootAsWritten, sandbox }: WorkspaceSettings,
   root: Root,
   links: Effect.Effect<DeniedLinks>,
   names: Effect.Effect<ReadonlySet<string>>,
@@ -236,7 +248,10 @@ const makeWorkspace = (
 
   const deniedNames = hidesNothing ? Effect.succeed(noNames) : names
 
-  return Workspace.of({ id, profile, patch, hooks, root, resolveRead, openRead, resolveWrite, resolveFolder, canRead, deniedNames })
+  return Workspace.of({
+    ...{ id, profile, sandbox, patch, hooks, root },
+    ...{ resolveRead, openRead, resolveWrite, resolveFolder, canRead, deniedNames },
+  })
 }
 
 /** Faults of the disk as refusals; the rest are refusals already. */

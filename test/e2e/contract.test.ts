@@ -112,7 +112,6 @@ const session: ReadonlyArray<Step> = [
   ["run", "exec_command", () => ({ ...app, command: ["sh", "-c", "echo out; exit 3"] })],
   ["no such command", "exec_command", () => ({ ...app, command: ["no-such-program"] }), "COMMAND_NOT_FOUND"],
   ["no such folder", "exec_command", () => ({ ...app, command: ["true"], cwd: "nowhere" }), "CWD_INVALID"],
-  ["no sandbox", "exec_command", () => ({ ...app, command: ["true"], access: "read_only" }), "SANDBOX_UNAVAILABLE"],
   ["variable not allowed", "exec_command", () => ({ ...app, command: ["env"], env: { SECRET: "x" } }), "POLICY_DENIED"],
   ["too long a time", "exec_command", () => ({ ...app, command: ["true"], timeout_ms: 86_400_000 }), "LIMIT_EXCEEDED"],
   ["start", "exec_command", () => ({ ...app, command: ["sleep", "300"], yield_ms: 50 })],

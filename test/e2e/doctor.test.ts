@@ -133,13 +133,13 @@ describe("codespace doctor", () => {
     const asked = doctor(made, { through })
     expect(asked.of("sandbox")).toMatchObject({
       state: "note",
-      found: expect.stringContaining("level group"),
+      found: expect.stringContaining("commands cannot be confined: "),
       fix: expect.stringContaining("bubblewrap"),
     })
     const workspaces = { app: { root: made.workspace, profile: "workspace-write", sandbox: "required" } }
     const required = doctor(made, { through, args: ["--config", written("required.json", { http: { port: 0 }, workspaces })] })
     expect([required.ok, required.of("sandbox").state]).toEqual([false, "wrong"])
-    expect(doctor(made).of("sandbox").found).toContain("level namespace")
+    expect(doctor(made).of("sandbox").found).toContain("commands are confined by bubblewrap")
   })
 
   it("names PATH, git and the Node that clients would start it with (R150)", () => {

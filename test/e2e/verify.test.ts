@@ -51,8 +51,7 @@ describe("verify", () => {
     })
     expect(structured(result)).toMatchObject({
       status: "applied",
-      verify: { exit_code: 0, output: `2\nn\n${home.workspace}\n`, omitted_bytes: 0 },
-      notes: [expect.stringContaining("not confined")],
+      verify: { exit_code: 0, output: `2\nn\n${home.workspace}\n`, omitted_bytes: 0, sandbox: expect.stringContaining("network on") },
     })
     expect(textOf(result)).toContain(`exit_code: 0`)
     expect(textOf(result)).toContain(`2\nn\n${home.workspace}`)

@@ -10,7 +10,7 @@ import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { processContract } from "../contract/process.ts"
 import { terminalContract } from "../contract/terminal.ts"
-import { holding, layerSpawner, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
+import { holding, layerSpawner, layerSupervisor, layerSupervisorIn, requestOf, temporaryFolder } from "../support/Processes.ts"
 
 const groups = Bubblewrap.layerGroups("a test asks for it")
 if (holding.by === "group") console.warn(`NodeProcesses.test.ts tests no namespaces: ${holding.why}`)
@@ -59,7 +59,7 @@ describe("NodeProcesses", () => {
         assert.deepInclude(refusal, { _tag: "TERMINAL_UNAVAILABLE" })
         assert.match(refusal.message, /npm install node-pty/u)
         assert.deepInclude(yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "hi"]))), { exit_code: 0, output: "hi\n" })
-      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layer, { openTerminal: none })))))
+      }).pipe(Effect.provide(layerSupervisorIn(folder, groups, { openTerminal: none })))
     }),
   )
 
@@ -67,7 +67,7 @@ describe("NodeProcesses", () => {
     Effect.gen(function* () {
       const folder = join(yield* temporaryFolder, "spools")
       const scope = yield* Scope.make()
-      const context = yield* Layer.buildWithScope(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder))), scope)
+      const context = yield* Layer.buildWithScope(layerSupervisorIn(folder, groups), scope)
       yield* Effect.gen(function* () {
         const supervisor = yield* ProcessSupervisor
         yield* supervisor.ended(yield* supervisor.start(requestOf(["echo", "secret"], { stdin: { text: "input" } })))
@@ -99,7 +99,7 @@ describe("NodeProcesses", () => {
         const supervisor = yield* ProcessSupervisor
         rmSync(folder, { recursive: true })
         assert.match(String(yield* Effect.flip(supervisor.start(requestOf(["true"])))), /SPAWN_FAILED.*ENOENT/u)
-      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder)))))
+      }).pipe(Effect.provide(layerSupervisorIn(folder, groups)))
     }),
   )
 
@@ -122,7 +122,7 @@ describe("NodeProcesses", () => {
           readdirSync(used[0]!).filter((name) => name.endsWith(".in")),
           [],
         )
-      }).pipe(Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder)))))
+      }).pipe(Effect.provide(layerSupervisorIn(folder, groups)))
     }),
   )
 
@@ -137,12 +137,13 @@ describe("NodeProcesses", () => {
         env: { PATH: process.env["PATH"] ?? "" },
         stdin: "closed",
         split: false,
+        holding: { by: "group", why: "a test asks for it" },
       })
       yield* Effect.all([child.spool.grown(0), child.spool.grown(2)], { concurrency: 2 }).pipe(Effect.timeout(5000))
       assert.strictEqual(new TextDecoder().decode(yield* child.spool.read(1, 100)), "bc")
       assert.strictEqual((yield* child.spool.read(3, 100)).length, 0)
       yield* child.signalTree("SIGKILL")
       assert.deepStrictEqual(yield* child.exit, { signal: "SIGKILL" })
-    }).pipe(Effect.provide(Layer.unwrap(Effect.map(temporaryFolder, layerSpawner)))),
+    }).pipe(Effect.provide(Layer.unwrap(Effect.map(temporaryFolder, (folder) => layerSpawner(folder))))),
   )
 })

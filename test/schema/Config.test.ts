@@ -106,7 +106,6 @@ describe("hooks", () => {
       `${at}.cwd`,
       /known are command, on_failure, timeout/u,
     ],
-    ["a sandbox", { sandbox: "required", hooks: { after_patch: [{ command: ["x"] }] } }, "workspaces.app.hooks", /has no sandbox/u],
   ]
   for (const [name, fields, place, problem] of wrong)
     it(`are refused with ${name}`, () => {

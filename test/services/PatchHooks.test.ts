@@ -76,7 +76,7 @@ describe("an after_patch hook", () => {
       const wanted = yield* plain.apply(patchOf("*** Update File: f\n@@\n-one\n+TWO\n+last", "*** Add File: new/n\n+n\n+last"))
       assert.deepStrictEqual(now(), { ...plain.now(), "new/n": "755 n\nlast\n" })
       assert.deepStrictEqual(delta.changes, wanted.changes)
-      assert.match(delta.notes?.[0] ?? "", /^hooks ran, not confined: after_patch hook "sh -c .*\{files\}"$/u)
+      assert.match(delta.notes?.[0] ?? "", /^hooks ran: after_patch hook "sh -c .*\{files\}"$/u)
       assert.deepStrictEqual(delta.notes?.slice(1), ['hooks changed "f", "new/n": versions and line counts are those after them'])
     }))
 
@@ -95,7 +95,7 @@ describe("an after_patch hook", () => {
       const plain = yield* opened({ f: "1\n" }, {})
       const delta = yield* apply(oneToTwo)
       assert.deepStrictEqual({ ...delta, notes: undefined }, { ...(yield* plain.apply(oneToTwo)), notes: undefined })
-      assert.deepStrictEqual(delta.notes, ['hooks ran, not confined: after_patch hook "true"'])
+      assert.deepStrictEqual(delta.notes, ['hooks ran: after_patch hook "true"'])
       const same = yield* apply({ kind: "write", path: "f", content: "2\n" })
       assert.deepInclude(same.changes[0], { path: "f", kind: "update", added: 0, removed: 0 })
       assert.strictEqual(read("f"), "2\n")
@@ -202,7 +202,7 @@ describe("{files}", () => {
       const { apply, now } = yield* opened({ gone: "g\n" }, { after_patch: [hook(["false", "{files}"]), hook(["touch", "after"])] })
       const delta = yield* apply(patchOf("*** Delete File: gone"))
       assert.deepStrictEqual(now(), { after: "644 " })
-      assert.deepStrictEqual(delta.notes, ['hooks ran, not confined: after_patch hook "touch after"'])
+      assert.deepStrictEqual(delta.notes, ['hooks ran: after_patch hook "touch after"'])
     }))
 })
 

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import type { ProcessId, Signal } from "../../src/schema/Process.ts"
 import { KEPT } from "../../src/services/ProcessRetention.ts"
 import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
@@ -66,7 +67,6 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration) {
         puppets.push(puppet)
         return puppet.child
       }),
-    holding: Effect.succeed({ by: "group" as const, why: "a test" }),
     hostEnvironment: Effect.succeed({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
   })
@@ -76,7 +76,10 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration) {
       for (const puppet of puppets) puppet.end({ code: 0 })
     }),
   )
-  const context = yield* Layer.buildWithScope(ProcessSupervisor.layer(keptFor).pipe(Layer.provide(spawner)), scope)
+  const context = yield* Layer.buildWithScope(
+    ProcessSupervisor.layer(keptFor).pipe(Layer.provide(Layer.merge(spawner, Bubblewrap.layerGroups("a test")))),
+    scope,
+  )
   return { supervisor: Context.get(context, ProcessSupervisor), puppets, scope }
 })
 const stage = stageKeeping()

@@ -6,32 +6,62 @@ import { Effect, Layer, Schedule, Struct } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
+import type { SandboxSettings } from "../../src/layers/SandboxPlans.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
-import { Sandbox } from "../../src/services/Sandbox.ts"
+import { type Confines, Sandbox } from "../../src/services/Sandbox.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true })),
 )
 
+/** The sandbox of this machine, for a server with this state folder and these workspaces. */
+export const layerSandbox = (stateFolder: string, workspaces: SandboxSettings["workspaces"] = []) =>
+  Bubblewrap.layer({ stateFolder, workspaces }).pipe(Layer.provide(NodeIdentity.layer))
+
 /** What keeps processes together on this machine. */
-export const holding = await Effect.runPromise(Effect.provide(Effect.flatMap(Sandbox, Struct.get("holding")), Bubblewrap.layer))
+export const holding = await Effect.runPromise(
+  Effect.scoped(
+    Effect.flatMap(temporaryFolder, (folder) => Effect.provide(Effect.flatMap(Sandbox, Struct.get("holding")), layerSandbox(folder))),
+  ),
+)
 
 /** The spawner of this machine with its spools in `folder`. */
-export const layerSpawner = (folder: string, sandbox: Layer.Layer<Sandbox> = Bubblewrap.layer, options?: NodeProcesses.Options) =>
-  NodeProcesses.layer(folder, options).pipe(Layer.provide(Layer.merge(NodeIdentity.layer, sandbox)))
+export const layerSpawner = (folder: string, options?: NodeProcesses.Options) =>
+  NodeProcesses.layer(folder, options).pipe(Layer.provide(NodeIdentity.layer))
+
+/** A supervisor with its spools in `folder`. */
+export const layerSupervisorIn = (
+  folder: string,
+  sandbox: Layer.Layer<Sandbox> = layerSandbox(`${folder}-state`),
+  options?: NodeProcesses.Options,
+) => ProcessSupervisor.layer().pipe(Layer.provide(Layer.merge(layerSpawner(folder, options), sandbox)))
 
 /** A supervisor of its own for each test. */
 export const layerSupervisor = (sandbox?: Layer.Layer<Sandbox>, options?: NodeProcesses.Options) =>
-  Layer.unwrap(
-    Effect.map(temporaryFolder, (folder) => ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, sandbox, options)))),
-  )
+  Layer.unwrap(Effect.map(temporaryFolder, (folder) => layerSupervisorIn(join(folder, "spools"), sandbox, options)))
+
+/** Confines that hold a command's processes together and nothing else. */
+export const openConfines = (root: string = tmpdir()): Confines => ({
+  workspaceId: WorkspaceId.make("app"),
+  root,
+  profile: {
+    name: "open",
+    files: [{ glob: "**", access: "write" }],
+    exec: "on",
+    network: "on",
+    commands: [],
+    env: [],
+    limits,
+  },
+  sandbox: "off",
+})
 
 export const limits = { processes: 16, spool_bytes: 64_000_000, timeout_ms: 60_000 }
 
 export const requestOf = (argv: ReadonlyArray<string>, more: Partial<StartRequest> = {}): StartRequest => ({
-  workspaceId: WorkspaceId.make("app"),
+  ...openConfines(),
   cwd: { path: tmpdir(), shown: "." },
   argv,
   command: argv.join(" "),

@@ -2,11 +2,10 @@
 import { mkdirSync, realpathSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Layer } from "effect"
-import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodeDigest from "../../src/layers/NodeDigest.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as WorkerProcess from "../../src/layers/WorkerProcess.ts"
-import { layerUnder, layerWorkspace, layerWorkspaceSide } from "../../src/layers/WorkspaceSide.ts"
+import { layerSandbox, layerUnder, layerWorkspace, layerWorkspaceSide } from "../../src/layers/WorkspaceSide.ts"
 import { workspaceTools } from "../../src/mcp/Tools.ts"
 import { Handlers } from "../../src/runner/Handlers.ts"
 import * as InProcess from "../../src/runner/InProcess.ts"
@@ -58,7 +57,8 @@ export const inProcess: RunnerOf = (place, limits) => {
   return InProcess.layer.pipe(
     Layer.provide(Handlers.layer(workspaceTools, layerWorkspace(place.stateFolder), layerUnder)),
     Layer.provide(layerWorkspaceSide(config)),
-    Layer.provide(Layer.mergeAll(Bubblewrap.layer, NodeDigest.layer, NodeIdentity.layer, Layer.succeed(AppConfig, config))),
+    Layer.provide(layerSandbox(config)),
+    Layer.provide(Layer.mergeAll(NodeDigest.layer, NodeIdentity.layer, Layer.succeed(AppConfig, config))),
   )
 }
 

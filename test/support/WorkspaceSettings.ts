@@ -17,6 +17,7 @@ export const settingsOf = (root: string, files: ReadonlyArray<FileRule>) =>
       env: [],
       limits: { processes: 1, spool_bytes: 1, timeout_ms: 1 },
     },
+    sandbox: "off",
     patch: patchDefaults,
     hooks: noHooks,
   }) satisfies WorkspaceSettings

@@ -1,8 +1,8 @@
 /** A server without namespaces that starts the command it is given and says so. It waits to be killed. */
-import { Effect, Layer } from "effect"
+import { Effect } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
-import { layerSpawner, requestOf } from "./Processes.ts"
+import { layerSupervisorIn, requestOf } from "./Processes.ts"
 
 const [folder = "", cwd = "", ...argv] = process.argv.slice(2)
 
@@ -12,7 +12,4 @@ await Effect.gen(function* () {
   yield* supervisor.read(id, { waitMs: 10_000, until: "ready", maxBytes: 100, view: "follow" })
   process.stdout.write("ready\n")
   return yield* Effect.never
-}).pipe(
-  Effect.provide(ProcessSupervisor.layer().pipe(Layer.provide(layerSpawner(folder, Bubblewrap.layerGroups("a test asks for it"))))),
-  Effect.runPromise,
-)
+}).pipe(Effect.provide(layerSupervisorIn(folder, Bubblewrap.layerGroups("a test asks for it"))), Effect.runPromise)

@@ -14,12 +14,12 @@ import { makeHooks } from "../../services/PatchHooks.ts"
 import { PatchTransaction } from "../../services/PatchTransaction.ts"
 import { makeVerification } from "../../services/PatchVerification.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
-import { confine, Workspace } from "../../services/Workspace.ts"
+import { confine, confinesOf, Workspace } from "../../services/Workspace.ts"
 import { Coordinated } from "../Coordinated.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
 import { workspaceTool } from "../ToolEntry.ts"
-import { confinable, executionOf, unconfined } from "./process.ts"
+import { executionOf } from "./process.ts"
 
 /** What a change may be called with beside what names it. */
 interface Modes {
@@ -32,9 +32,7 @@ const touchesOf = (paths: ReadonlyArray<string>, { verify }: Modes, workspace: W
   Result.gen(function* () {
     const write = yield* Result.all(paths.map((path) => confine([workspace.root, workspace.realRoot], path)))
     if (verify === undefined) return { write }
-    const exec = yield* executionOf(verify)
-    yield* confinable(workspace)
-    return { write, exec }
+    return { write, exec: yield* executionOf(verify) }
   })
 
 const touchesOfOne = (input: Modes & { readonly path: string }, workspace: WorkspaceSettings) => touchesOf([input.path], input, workspace)
@@ -60,7 +58,7 @@ const textOf = (result: PatchResult & { readonly coordination?: Coordination }):
 }
 
 const verifyText = ({ verify }: PatchResult): string =>
-  verify === undefined ? "" : `\n\nverify\n${factsOf(verify, ["exit_code", "duration_ms", "omitted_bytes"])}\n\n${verify.output}`
+  verify === undefined ? "" : `\n\nverify\n${factsOf(verify, ["exit_code", "duration_ms", "omitted_bytes", "sandbox"])}\n\n${verify.output}`
 
 type Apply = PatchTransaction["Service"]["apply"]
 type Versions = Readonly<Record<string, string>>
@@ -82,13 +80,9 @@ const applied = <Input extends Modes>(named: (input: Input) => readonly [intent:
         ...(input.check_only === undefined ? {} : { check_only: input.check_only }),
         ...(expected_versions === undefined ? {} : { expected_versions }),
       }
-      return Effect.flatMap(apply(intent, options), (delta) =>
-        delta.verify === undefined
-          ? Effect.succeed({ result: delta })
-          : Effect.map(supervisor.holding, (holding) => ({
-              result: { ...delta, notes: [...(delta.notes ?? []), ...unconfined(holding)] },
-            })),
-      )
+      // Nothing is written for a command that would then not be run.
+      const ready = input.verify === undefined ? Effect.void : supervisor.confinable(confinesOf(workspace), "exclusive")
+      return Effect.map(Effect.andThen(ready, apply(intent, options)), (result) => ({ result }))
     }
   })
 

@@ -3,7 +3,7 @@ import { Effect, Result, Schema } from "effect"
 import type { ShownCall } from "../../schema/Approval.ts"
 import type { LeaseRequest } from "../../schema/Lease.ts"
 import { InvalidArguments } from "../../schema/Operation.ts"
-import { type Execution, SandboxUnavailable } from "../../schema/Policy.ts"
+import type { Execution } from "../../schema/Policy.ts"
 import {
   CwdInvalid,
   ExecArguments,
@@ -15,14 +15,10 @@ import {
   TerminateProcessArguments,
   WriteStdinArguments,
 } from "../../schema/Process.ts"
-import type { Refusal } from "../../schema/Refusal.ts"
 import type { Coordination } from "../../schema/Work.ts"
-import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
-import type { WorkspaceSettings } from "../../services/AppConfig.ts"
-import { fileAccess } from "../../services/Policy.ts"
+import { WorkspaceId } from "../../schema/Workspace.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
-import { type Holding, holdingText } from "../../services/Sandbox.ts"
-import { Workspace } from "../../services/Workspace.ts"
+import { confinesOf, Workspace } from "../../services/Workspace.ts"
 import { Coordinated } from "../Coordinated.ts"
 import { factsOf } from "../Facts.ts"
 import { Recording } from "../Recording.ts"
@@ -30,9 +26,6 @@ import { workspaceTool } from "../ToolEntry.ts"
 
 /** How long a tree has for SIGTERM when the call that started it is cancelled before it answered, in milliseconds. */
 const CANCEL_GRACE = 1000
-
-/** Said with every result until a sandbox confines files and network too. */
-const NOT_CONFINED = "files and network not confined: the command had the rights of the server's user"
 
 const textOf = (facts: ProcessFacts & { readonly operation_id?: string; readonly coordination?: Coordination }): string => {
   const shown = factsOf(facts, [
@@ -49,6 +42,8 @@ const textOf = (facts: ProcessFacts & { readonly operation_id?: string; readonly
     "omitted_cursor",
     "dropped_bytes",
     "eof",
+    "sandbox",
+    "network_denials",
     "notes",
     "coordination",
   ])
@@ -71,9 +66,9 @@ export const execCommand = workspaceTool({
   text: textOf,
   records: true,
   names: (input) => ({ workspace: input.workspace_id }),
-  touches: (input, workspace) =>
-    Result.flatMap(executionOf(input), (exec) => Result.map(readOnlyRefused(input, workspace), () => ({ exec }))),
-  lease: (input): LeaseRequest => ({ kind: input.access === "shared" ? "shared" : "exclusive" }),
+  touches: (input) => Result.map(executionOf(input), (exec) => ({ exec })),
+  // What the sandbox keeps from changing anything keeps nobody waiting.
+  lease: (input): LeaseRequest | undefined => (input.access === "read_only" ? undefined : { kind: input.access }),
   holds: { shown: shownOf },
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
@@ -81,7 +76,6 @@ export const execCommand = workspaceTool({
     const start = startRequest(workspace, supervisor)
     return Effect.fnUntraced(function* (input: ExecArguments) {
       const request = yield* start(input)
-      const confined = notedBy(yield* supervisor.holding)
       const facts = yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(supervisor.start(request), (id) =>
           // Nobody has the id yet: a process whose call is cancelled here could never be found again.
@@ -90,9 +84,8 @@ export const execCommand = workspaceTool({
           ),
         ),
       )
-      if (facts.state !== "running") return { result: confined(facts) }
-      const ending = Effect.map(Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes, input.clean)), confined)
-      return { result: confined(facts), ending }
+      if (facts.state !== "running") return { result: facts }
+      return { result: facts, ending: Effect.orDie(supervisor.ended(facts.process_id, input.max_output_bytes, input.clean)) }
     })
   }),
 })
@@ -117,22 +110,6 @@ export const executionOf = ({ command, script }: Pick<ExecArguments, "command" |
   return Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
 }
 
-const NO_SANDBOX = "this version has none"
-
-const readOnlyRefused = (input: ExecArguments, workspace: WorkspaceSettings): Result.Result<void, Refusal> =>
-  input.access === "read_only"
-    ? Result.fail(new SandboxUnavailable({ wanted: "access read_only", cause: NO_SANDBOX }))
-    : confinable(workspace)
-
-/** What only a sandbox can promise is refused as long as there is none. */
-export const confinable = ({ profile, sandbox }: WorkspaceSettings): Result.Result<void, Refusal> => {
-  if (sandbox === "required")
-    return Result.fail(new SandboxUnavailable({ wanted: "this workspace (sandbox: required)", cause: NO_SANDBOX }))
-  return profile.exec === "on" && fileAccess(profile, "" as ConfinedPath).access !== "write"
-    ? Result.fail(new SandboxUnavailable({ wanted: `a command under the read-only files of profile "${profile.name}"`, cause: NO_SANDBOX }))
-    : Result.succeed(undefined)
-}
-
 const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSupervisor["Service"]) =>
   Effect.fnUntraced(function* (input: ExecArguments) {
     const shown = input.cwd ?? "."
@@ -144,7 +121,7 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
     const allowed = yield* supervisor.environment(workspace.profile, input.env ?? {})
     const script = input.script === undefined ? undefined : supervisor.script(input.script)
     return {
-      workspaceId: workspace.id,
+      ...confinesOf(workspace),
       cwd: { path: folder === "" ? workspace.root.path : `${workspace.root.path}/${folder}`, shown: folder === "" ? "." : folder },
       argv: script?.argv ?? input.command ?? [],
       command: input.script ?? (input.command ?? []).join(" "),
@@ -158,17 +135,6 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
       limits: workspace.profile.limits,
     }
   })
-
-/** What did not hold a command, for its caller. */
-export const unconfined = (holding: Holding): ReadonlyArray<string> => [
-  NOT_CONFINED,
-  ...(holding.by === "group" ? [holdingText(holding)] : []),
-]
-
-const notedBy = (holding: Holding) => (facts: ProcessFacts) => ({
-  ...facts,
-  notes: [...unconfined(holding), ...(facts.notes ?? [])],
-})
 
 const ofProcess = (input: { readonly process_id: string }) => ({ process: input.process_id })
 

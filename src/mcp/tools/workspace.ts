@@ -2,15 +2,14 @@
 import { DateTime, Effect, Result, Schema } from "effect"
 import type { Lease } from "../../schema/Lease.ts"
 import type { CommandRule, FileRule, NetworkAccess } from "../../schema/Policy.ts"
-import { type ConfinedPath, WorkspaceId } from "../../schema/Workspace.ts"
+import { WorkspaceId } from "../../schema/Workspace.ts"
 import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
 import { Caller } from "../../services/Caller.ts"
 import { workspacesOf } from "../../services/CallerRights.ts"
 import { LeaseManager } from "../../services/LeaseManager.ts"
 import { Operations } from "../../services/Operations.ts"
-import { fileAccess } from "../../services/Policy.ts"
-import { type Holding, holdingText, Sandbox } from "../../services/Sandbox.ts"
+import { holdingText, Sandbox } from "../../services/Sandbox.ts"
 import { factsOf } from "../Facts.ts"
 import { controlTool } from "../ToolEntry.ts"
 
@@ -72,7 +71,7 @@ const list = Effect.gen(function* () {
 const show = Effect.fnUntraced(function* (id: WorkspaceId) {
   const settings = yield* Operations.use((operations) => operations.authorize(id))
   const leases = yield* Effect.result(LeaseManager.use((manager) => manager.current(settings)))
-  const holding = yield* Sandbox.use((sandbox) => sandbox.holding)
+  const enforcement = yield* enforcementOf(settings)
   const { profile } = settings
   return {
     workspace_id: id as string,
@@ -83,7 +82,7 @@ const show = Effect.fnUntraced(function* (id: WorkspaceId) {
       network: networkText(profile.network),
       commands: profile.commands.map(ruleFacts),
     },
-    enforcement: enforcementOf(settings, holding),
+    enforcement,
     limits: profile.limits,
     leases: Result.isSuccess(leases) ? leases.success.map(leaseOf) : [],
     // Reading works without the records, and this is where a caller looks for what does not.
@@ -107,14 +106,18 @@ const leaseOf = ({ fence, holder, kind, paths, server, since, workspaceId }: Lea
 
 const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)
 
-/** Says plainly what this version does not confine. */
-const enforcementOf = ({ profile }: WorkspaceSettings, holding: Holding) => ({
-  files: "the server's own tools keep to these rules; a command does not: there is no sandbox in this version",
-  exec:
-    profile.exec === "off"
-      ? "commands are refused"
-      : fileAccess(profile, "" as ConfinedPath).access === "write"
-        ? `command rules are checked before a command starts; commands run as the server's user, their files and network not confined; ${holdingText(holding)}`
-        : "commands are refused: running them here needs a sandbox, and there is none in this version",
-  network: "not enforced: there is no sandbox in this version",
+/** What holds each axis for commands; the server's own tools keep to the rules by themselves. */
+const enforcementOf = Effect.fnUntraced(function* ({ id, profile, realRoot, sandbox }: WorkspaceSettings) {
+  const tools = "the server's own tools keep to these rules"
+  if (profile.exec === "off")
+    return { files: tools, exec: "commands are refused", network: "nothing here uses the network: commands are refused" }
+  const port = yield* Sandbox
+  const held = yield* Effect.result(port.examine({ workspaceId: id, root: realRoot, profile, sandbox }, "exclusive"))
+  if (Result.isFailure(held)) {
+    const refused = `commands are refused: ${held.failure.message}`
+    return { files: tools, exec: refused, network: "nothing here uses the network: commands are refused" }
+  }
+  const { files, network } = held.success
+  const rules = profile.commands.length === 0 ? "" : "command rules are checked before a command starts; "
+  return { files: `${tools}; ${files}`, exec: `${rules}${holdingText(yield* port.holding)}`, network }
 })
