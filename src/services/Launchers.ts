@@ -140,8 +140,11 @@ const textOption =
   (rest, name) => {
     const place = rest.findIndex((word) => typeof word === "string" && /^(-[A-Za-z]*c|--command|--session-command)$/u.test(word))
     const attached = rest.find((word) => typeof word === "string" && /^--(session-)?command=/u.test(word))
-    if (typeof attached === "string") return [text(attached.slice(attached.indexOf("=") + 1), "", false)]
-    return place === -1 ? otherwise(rest, name) : [text(rest[place + 1], `a text for ${name} that is not known before it runs`, false)]
+    if (place === -1 && attached === undefined) return otherwise(rest, name)
+    const given = typeof attached === "string" ? attached.slice(attached.indexOf("=") + 1) : rest[place + 1]
+    // It may as well be an option of a command that begins before it.
+    const commands = otherwise(rest, name).filter(({ _tag }) => _tag === "command")
+    return [text(given, `a text for ${name} that is not known before it runs`, false), ...commands]
   }
 
 /** An interpreter: code in an argument, or on its input, cannot be seen; a file is a program like others. */

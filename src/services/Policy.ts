@@ -86,7 +86,10 @@ const readings = (pattern: string): ReadonlyArray<Glob.Glob> =>
   (pattern.includes("[") ? [pattern, pattern.replaceAll(/(?<!\\)\[/gu, "\\[")] : [pattern]).map(compile)
 
 /** One spelling for all that a disk which ignores case, or a Mac which also ignores invisible characters and how accents are made, takes for the same name. */
-const fold = (text: string): string => text.replace(invisible, "").toUpperCase().toLowerCase().normalize("NFC")
+const fold = (text: string): string =>
+  ascii.test(text) ? text.toLowerCase() : text.replace(invisible, "").toUpperCase().toLowerCase().normalize("NFC")
+
+const ascii = /^[\x20-\x7e]*$/u
 
 const invisible = /\p{Default_Ignorable_Code_Point}/gu
 
@@ -97,19 +100,31 @@ const compileRule = ({ glob, access, reason }: FileRule): CompiledRule => {
   return { access, rule, matches: (path) => (path === "" ? glob === "**" : matches(path)) }
 }
 
-const matchesExactly = (pattern: string) => {
+const matchesExactly = (pattern: string): ((path: string) => boolean) => {
+  if (pattern === "**") return () => true
   const globs = readings(pattern)
-  return (path: string) => globs.some((glob) => Glob.match(glob, path))
+  return (path) => globs.some((glob) => Glob.match(glob, path))
 }
 
-const matchesBelow = (pattern: string) => {
-  const exact = readings(`${pattern}/**`)
-  const folded = readings(`${fold(pattern)}/**`)
-  return (path: string) => {
-    const spelled = fold(path)
-    return exact.some((glob) => Glob.match(glob, path)) || folded.some((glob) => Glob.match(glob, spelled))
-  }
+const matchesBelow = (pattern: string): ((path: string) => boolean) => {
+  const folded = covering(fold(pattern))
+  // Only a class can tell letters apart by their case; a pattern without one matches in every spelling or in none.
+  if (!pattern.includes("[")) return (path) => folded(fold(path))
+  const exact = covering(pattern)
+  return (path) => exact(path) || folded(fold(path))
 }
+
+/** Whether a path or a folder above it matches. The usual shapes are told without the matcher: a tree may have many files. */
+const covering = (pattern: string): ((path: string) => boolean) => {
+  if (pattern === "**") return () => true
+  if (plain.test(pattern)) return (path) => path === pattern || path.startsWith(`${pattern}/`)
+  const [, wild, end = ""] = /^\*\*\/(\*?)([^/]+)$/u.exec(pattern) ?? []
+  if (plain.test(end)) return wild === "*" ? (path) => `${path}/`.includes(`${end}/`) : (path) => `/${path}/`.includes(`/${end}/`)
+  const globs = readings(`${pattern}/**`)
+  return (path) => globs.some((glob) => Glob.match(glob, path))
+}
+
+const plain = /^[^*?[\]{}\\]+$/u
 
 /** Compiles each profile once: it is asked for every file of a search. */
 const compiled = (() => {
