@@ -3,7 +3,6 @@
  * compile cache on and loads the program. That is a file for the start and some for what is loaded when it is first
  * needed: a file costs its time even where nothing of it runs, and the cache only serves files loaded after it was on.
  */
-import { execFileSync } from "node:child_process"
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -47,6 +46,9 @@ const modules = {
   },
 }
 
+// CommonJS dependencies ask for `require`.
+const require = 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);'
+
 // Node 24 reads the sources as they are.
 const { listTools } = await import("../src/mcp/Tools.ts")
 
@@ -66,29 +68,27 @@ const { metafile, outputFiles } = await build({
   // The module form of a package, where it has both: its other form may hide what it requires.
   mainFields: ["module", "main"],
   define: { CODESPACE_VERSION: JSON.stringify(version), CODESPACE_TOOLS: JSON.stringify(listTools()) },
-  // CommonJS dependencies ask for `require`.
-  banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  banner: { js: require },
   plugins: [modules],
   metafile: true,
   logLevel: "warning",
   write: false,
 })
 
-// The typed client of the operator's API: for programs that have effect themselves, so theirs is used.
-const { outputFiles: clientFiles } = await build({
+// The package's exports, for programs that have effect themselves, so theirs is used. Their types are made by `npm pack`.
+const { outputFiles: libraries } = await build({
   absWorkingDir: root,
-  entryPoints: { client: "src/operator/Client.ts" },
+  entryPoints: { client: "src/operator/Client.ts", library: "src/library.ts" },
   outdir: "dist",
   outExtension: { ".js": ".mjs" },
   bundle: true,
   format: "esm",
   target: "node22",
-  external: ["effect"],
+  external: ["@vscode/ripgrep", "node-pty", "effect", "node:*"],
+  mainFields: ["module", "main"],
   logLevel: "warning",
   write: false,
 })
-rmSync(`${root}/dist/types`, { recursive: true, force: true })
-execFileSync(process.execPath, [`${root}/node_modules/typescript/bin/tsc`, "-p", "tsconfig.client.json"], { cwd: root, stdio: "inherit" })
 
 /** The licences of the packages whose code is in the bundle, which ask to go with it. */
 const licences = () => {
@@ -103,8 +103,8 @@ const licences = () => {
 
 mkdirSync(`${root}/dist`, { recursive: true })
 put("LICENSES.txt", licences().join(`\n${"-".repeat(80)}\n\n`), 0o644)
-const written = new Set(["main.mjs", "LICENSES.txt", "types", ...[...outputFiles, ...clientFiles].map(({ path }) => basename(path))])
-for (const { contents, path } of [...outputFiles, ...clientFiles]) put(basename(path), contents, 0o644)
+const written = new Set(["main.mjs", "LICENSES.txt", "types", ...[...outputFiles, ...libraries].map(({ path }) => basename(path))])
+for (const { contents, path } of [...outputFiles, ...libraries]) put(basename(path), contents, 0o644)
 
 const [major, minor] = wanted.split(".")
 put(

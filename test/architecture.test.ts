@@ -32,6 +32,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   mcp: ["schema", "services", "runner", "mcp"],
   cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts", "worker.ts"],
   "main.ts": ["layers", "cli"],
+  "library.ts": ["schema", "services", "layers", "runner", "mcp"],
   operator: ["schema", "services", "operator"],
   "program.ts": ["schema", "services", "layers", "runner", "mcp", "operator"],
   "worker.ts": ["schema", "services", "layers", "runner"],
