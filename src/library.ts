@@ -8,11 +8,10 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Effect, Layer } from "effect"
 import { layerControl } from "./layers/App.ts"
-import * as Bubblewrap from "./layers/Bubblewrap.ts"
 import * as ConfigFile from "./layers/ConfigFile.ts"
 import * as NodeDigest from "./layers/NodeDigest.ts"
 import * as NodeIdentity from "./layers/NodeIdentity.ts"
-import { layerWorkspace, layerWorkspaceSide } from "./layers/WorkspaceSide.ts"
+import { layerSandbox, layerWorkspace, layerWorkspaceSide } from "./layers/WorkspaceSide.ts"
 import type { Answer } from "./mcp/ToolRow.ts"
 import { type ControlServices, callOn, layerGatedTools, workspaceTools } from "./mcp/Tools.ts"
 import type { Refusal } from "./schema/Refusal.ts"
@@ -69,9 +68,12 @@ export const layerServices = (options: ConfigFile.ConfigOptions, workspaceId?: s
       const all = [...config.workspaces.values()]
       const settings = workspaceId === undefined ? all[0] : all.find(({ id }) => id === workspaceId)
       if (settings === undefined) throw new Error(`there is no workspace "${workspaceId}"; known are ${all.map(({ id }) => id).join(", ")}`)
-      return layerWorkspace(config.stateFolder)(settings).pipe(Layer.provideMerge(layerWorkspaceSide(config)))
+      return layerWorkspace(config.stateFolder)(settings).pipe(
+        Layer.provideMerge(layerWorkspaceSide(config)),
+        Layer.provide(layerSandbox(config)),
+      )
     }),
-  ).pipe(Layer.provide([NodeDigest.layer, NodeIdentity.layer, Bubblewrap.layer]), Layer.provideMerge(ConfigFile.layer(options)))
+  ).pipe(Layer.provide([NodeDigest.layer, NodeIdentity.layer]), Layer.provideMerge(ConfigFile.layer(options)))
 
 type Files = Readonly<Record<string, string>>
 

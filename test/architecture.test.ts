@@ -21,6 +21,28 @@ const importsOf = (text: string): Array<string> =>
     (match) => (match[1] ?? match[2] ?? match[3]) as string,
   )
 
+/** What a file imports with its own loading, apart from types. */
+const valueImportsOf = (text: string) =>
+  [...text.matchAll(/^(?:import|export) (?!type )([^"']*?)from "([^"]+)"/gm)]
+    .map(([, clause = "", from = ""]) => ({
+      from,
+      names: clause
+        .replace(/[{}]/g, ",")
+        .split(",")
+        .map((name) => name.trim())
+        .filter((name) => name !== "" && !name.startsWith("type ")),
+    }))
+    .filter(({ names }) => names.length > 0)
+
+/** A file and all that is loaded with it. */
+const startOf = (file: string, seen = new Map<string, string>()): ReadonlyMap<string, string> => {
+  const text = files.find((one) => one.file === file)?.text
+  if (text === undefined || seen.has(file)) return seen
+  seen.set(file, text)
+  for (const { from } of valueImportsOf(text)) if (from.startsWith(".")) startOf(relative(root, join(root, dirname(file), from)), seen)
+  return seen
+}
+
 const folderOf = (file: string): string => (file.includes("/") ? (file.split("/")[0] as string) : file)
 
 /** Which folders of ours a folder may import. */
@@ -81,6 +103,16 @@ describe("the layout", () => {
       importsOf(text).filter(
         (name) => (name.startsWith("@modelcontextprotocol/") && folderOf(file) !== "mcp") || name === "@effect/platform-node",
       ),
+    )
+    expect(bad).toEqual([])
+  })
+
+  it("keeps what starts slowly out of a start", () => {
+    const slow = /^(effect\/.+|@modelcontextprotocol\/.+|jsonc-parser|unbash)$/
+    const bad = [...startOf("main.ts")].flatMap(([file, text]) =>
+      valueImportsOf(text)
+        .filter(({ from, names }) => slow.test(from) || (from === "effect" && names.some((name) => name.startsWith("Schema"))))
+        .map(({ from, names }) => `${file}: ${names.join(", ")} from ${from}`),
     )
     expect(bad).toEqual([])
   })

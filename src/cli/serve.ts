@@ -1,6 +1,5 @@
 /** `codespace serve`: many clients over HTTP, until a signal asks to stop. */
 import { Effect, Fiber } from "effect"
-import { variables } from "../layers/HostEnvironment.ts"
 import { orphaned, stopSignal } from "../mcp/Stdio.ts"
 import { command, configOption, UsageError } from "./Command.ts"
 import { print } from "./Output.ts"
@@ -27,14 +26,16 @@ export const serve = command({
 })
 
 /** A signal; or the end of npm where that started it, since who kills `npm start` means the server. */
-const toldToStop = Effect.suspend(() =>
-  variables()["npm_lifecycle_event"] === undefined
+const toldToStop = Effect.gen(function* () {
+  const { variables } = yield* Effect.promise(() => import("../layers/HostEnvironment.ts"))
+  const npm = variables()["npm_lifecycle_event"]
+  yield* npm === undefined
     ? stopSignal
     : Effect.raceFirst(
         stopSignal,
         orphaned(() => process.ppid),
-      ),
-)
+      )
+})
 
 const portOf = Effect.fnUntraced(function* (text: string | undefined) {
   if (text === undefined) return {}
