@@ -52,7 +52,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   layers: ["schema", "services", "layers"],
   runner: ["schema", "services", "runner"],
   mcp: ["schema", "services", "runner", "mcp"],
-  cli: ["schema", "services", "layers", "runner", "mcp", "cli", "program.ts", "worker.ts"],
+  cli: ["schema", "services", "layers", "runner", "mcp", "operator", "cli", "program.ts", "worker.ts"],
   "main.ts": ["layers", "cli"],
   "library.ts": ["schema", "services", "layers", "runner", "mcp"],
   operator: ["schema", "services", "operator"],

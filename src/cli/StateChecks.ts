@@ -1,9 +1,10 @@
 /** What the state folder holds, whether it can be used, and how large it may become. */
 import { existsSync, readdirSync, statfsSync, statSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
-import { SqlClient } from "effect/sql"
 import { layerRecordsIn } from "../layers/App.ts"
+import { waitsForRenewal } from "../layers/DatabaseFile.ts"
 import { attempt } from "../layers/Folders.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
 import { Ledger } from "../services/Ledger.ts"
@@ -62,34 +63,42 @@ export const sockets = (path: string): Check =>
         )
   })
 
-/** The records are opened, checked as a whole and read. Two findings: the database, and the clients last seen in it. */
+/**
+ * The records are looked at as a whole without a change to them, then opened and read. Two findings: the database, and the
+ * clients last seen in it.
+ */
 export const records = (stateFolder: string): Effect.Effect<ReadonlyArray<Finding>> => {
   const file = join(stateFolder, "codespace.sqlite")
+  const fix = 'stop all servers and put a backup in its place, or begin a new ledger: "codespace audit renew"'
+  const aside = waitsForRenewal(file)
+  if (aside !== undefined)
+    return Effect.succeed([wrong("database", `${file} was damaged and is kept as ${aside}; changes and commands are refused`, fix)])
   if (!existsSync(file)) return Effect.succeed([ok("database", `${file} is made by the first call`), ok("clients", "none has called yet")])
+  const damage = damageOf(file)
+  if (damage !== undefined) return Effect.succeed([wrong("database", `${file} is damaged: ${damage}`, fix)])
   return Layer.build(layerRecordsIn(stateFolder)).pipe(
-    Effect.flatMap((services) =>
-      Effect.all([checked(file, Context.get(services, SqlClient.SqlClient)), lastSeen(Context.get(services, Ledger))]),
-    ),
-    Effect.catch((error) =>
-      Effect.succeed([
-        wrong(
-          "database",
-          `${file} cannot be used: ${causeOf(error)}`,
-          `stop all servers, then put a backup in its place, or move it away (records are lost): mv ${file}* /tmp`,
-        ),
-      ]),
-    ),
+    Effect.flatMap((services) => lastSeen(Context.get(services, Ledger))),
+    Effect.map((clients) => [ok("database", `${file}, ${bytesText(statSync(file).size)}, in order`), clients]),
+    Effect.catch((error) => Effect.succeed([wrong("database", `${file} cannot be used: ${causeOf(error)}`, fix)])),
     Effect.scoped,
   )
 }
 
-const checked = Effect.fnUntraced(function* (file: string, sql: SqlClient.SqlClient) {
-  const [first] = yield* sql<{ readonly quick_check: string }>`PRAGMA quick_check(1)`
-  const size = bytesText(statSync(file).size)
-  return first?.quick_check === "ok"
-    ? ok("database", `${file}, ${size}, in order`)
-    : wrong("database", `${file} is damaged: ${first?.quick_check}`, "stop all servers and put a backup in its place")
-})
+/** What SQLite finds wrong in a file; undefined when nothing. */
+const damageOf = (file: string): string | undefined => {
+  const found = Result.try({
+    try: () => {
+      const database = new DatabaseSync(file, { readOnly: true })
+      try {
+        return String(database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"])
+      } finally {
+        database.close()
+      }
+    },
+    catch: (fault) => (fault instanceof Error ? fault.message : String(fault)),
+  })
+  return Result.isFailure(found) ? found.failure : found.success === "ok" ? undefined : found.success
+}
 
 const lastSeen = Effect.fnUntraced(function* (ledger: Ledger["Service"]) {
   const newest = yield* ledger.newest

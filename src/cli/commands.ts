@@ -24,7 +24,7 @@ export const { commands }: Commands = {
       load: async () => (await import("./worker.ts")).worker,
     },
     schema: {
-      summary: "print the JSON Schema of the configuration, or of the tools",
+      summary: "print the schema of the configuration, the tools or the operator's API",
       load: async () => (await import("./schema.ts")).schema,
     },
     token: { summary: "let callers in over HTTP, list them, turn them out", load: async () => (await import("./token.ts")).token },

@@ -7,6 +7,10 @@ import { print } from "./Output.ts"
 
 const documents: Readonly<Record<string, Effect.Effect<unknown>>> = {
   config: Effect.sync(configJson),
+  openapi: Effect.promise(async () => {
+    const [{ fromApi }, { Api }] = await Promise.all([import("effect/http-api/OpenApi"), import("../operator/Api.ts")])
+    return fromApi(Api)
+  }),
   tools: Effect.map(toolList, (list) =>
     list.map(({ description, hints, input, name, output, title }) => ({
       ...{ name, title, description, annotations: hints },
@@ -18,8 +22,9 @@ const documents: Readonly<Record<string, Effect.Effect<unknown>>> = {
 export const schema = command({
   args: "[WHAT]",
   details: `WHAT is one of
-  config  the configuration file, as a JSON Schema (the default)
-  tools   every tool with the JSON Schemas of its arguments and its result`,
+  config   the configuration file, as a JSON Schema (the default)
+  openapi  the operator's API
+  tools    every tool with the JSON Schemas of its arguments and its result`,
   options: {},
   run: Effect.fnUntraced(function* ({ args: [what = "config"] }) {
     const document = Object.hasOwn(documents, what) ? documents[what] : undefined

@@ -75,9 +75,14 @@ export type HookSettings = typeof HookSettings.Type
 
 export const WorkspaceEntry = Schema.Struct({
   root: Text.annotate({ description: "The folder; ~ is the home folder, and a relative one is taken from the file's own folder" }),
-  profile: field(Name, "read-only"),
-  environment: field(Name, "host"),
-  sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto"),
+  profile: field(Name, "read-only").annotate({
+    description: "What its callers may read, write, run and reach: read-only, workspace-write, or one of the profiles here",
+  }),
+  environment: field(Name, "host").annotate({ description: "Where its work runs: host, or one of the environments here" }),
+  sandbox: field(Schema.Literals(["auto", "required", "off"]), "auto").annotate({
+    description:
+      "auto: commands are held as well as this machine can; required: none runs unless all of the profile is enforced; off: none is held",
+  }),
   approvals: field(Schema.Literals(["off", "confirm"]), "off").annotate({
     description: "confirm: every change and command that the profile allows waits for a person",
   }),
@@ -87,20 +92,26 @@ export const WorkspaceEntry = Schema.Struct({
 export type WorkspaceEntry = typeof WorkspaceEntry.Type
 
 export const ProfileEntry = Schema.Struct({
-  extends: field(Name, "read-only"),
-  files: field(Schema.Array(FileRule), []),
-  exec: Schema.optionalKey(Schema.Literals(["off", "on"])),
-  network: Schema.optionalKey(NetworkAccess),
-  commands: field(Schema.Array(CommandRule), []),
+  extends: field(Name, "read-only").annotate({ description: "The profile whose rules come first; what this one leaves out is as there" }),
+  files: field(Schema.Array(FileRule), []).annotate({
+    description: "What may be read and written, by glob; the last rule that matches counts, and deny beats all",
+  }),
+  exec: Schema.optionalKey(Schema.Literals(["off", "on"])).annotate({ description: "Whether commands may run" }),
+  network: Schema.optionalKey(NetworkAccess).annotate({
+    description: "What commands may reach: nothing, this machine, the named hosts, or everything",
+  }),
+  commands: field(Schema.Array(CommandRule), []).annotate({
+    description: "Which commands run, wait for a person or are refused, by their first words; the strictest rule that matches counts",
+  }),
   env: field(
     Schema.Array(Schema.String.check(Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]*$/u, { expected: "the name of an environment variable" }))),
     [],
-  ),
+  ).annotate({ description: "Variables of the server's environment that commands get besides the usual ones, and that calls may set" }),
   limits: field(
     Schema.Struct({
-      processes: Schema.optionalKey(atLeast(1)),
-      spool_bytes: Schema.optionalKey(atLeast(1)),
-      timeout: Schema.optionalKey(Span),
+      processes: Schema.optionalKey(atLeast(1)).annotate({ description: "Processes at a time; 16 in the built-in profiles" }),
+      spool_bytes: Schema.optionalKey(atLeast(1)).annotate({ description: "Bytes of output kept of one process; 256 MB there" }),
+      timeout: Schema.optionalKey(Span).annotate({ description: 'How long a command may run; "30 minutes" there' }),
     }),
     {},
   ),
@@ -194,7 +205,7 @@ const Http = Schema.Struct({
       only((host) => ["127.0.0.1", "::1", "localhost"].includes(host), "addresses other than this machine's own are", '"127.0.0.1"'),
     ),
     defaults.http.host,
-  ),
+  ).annotate({ description: "The address to listen on, of this machine alone" }),
   port: field(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65535 })), 8787).annotate({ description: "0 takes any free port" }),
   hosts: field(Schema.Array(HostName), defaults.http.hosts).annotate({
     description: "Names under which a tunnel or a proxy, which speaks TLS, reaches this server",
@@ -218,9 +229,11 @@ const Approvals = Schema.Struct({
 })
 
 const Retention = Schema.Struct({
-  processes: field(Span, defaults.retention.processes),
-  operations: field(Span, defaults.retention.operations),
-  state_bytes: field(atLeast(1), defaults.retention.state_bytes),
+  processes: field(Span, defaults.retention.processes).annotate({ description: "How long an ended process and its output are kept" }),
+  operations: field(Span, defaults.retention.operations).annotate({ description: "How long the records of an operation are kept" }),
+  state_bytes: field(atLeast(1), defaults.retention.state_bytes).annotate({
+    description: "How large the records may become before older ones go",
+  }),
 })
 
 export const ConfigFile = Schema.Struct({
@@ -234,7 +247,12 @@ export const ConfigFile = Schema.Struct({
   }),
   approvals: field(Approvals, defaults.approvals),
   http: field(Http, defaults.http),
-  tools: field(Schema.Array(ToolChoice).check(Schema.isMinLength(1, { expected: "at least one tool or set of tools" })), defaults.tools),
+  tools: field(
+    Schema.Array(ToolChoice).check(Schema.isMinLength(1, { expected: "at least one tool or set of tools" })),
+    defaults.tools,
+  ).annotate({
+    description: "Tools and sets of tools that are offered; all leaves out those that no workspace could use",
+  }),
   retention: field(Retention, defaults.retention),
 })
 export type ConfigFile = typeof ConfigFile.Type

@@ -100,7 +100,7 @@ describe("codespace doctor", () => {
     expect(doctor(made).of("state")).toMatchObject({ state: "ok" })
   })
 
-  it("names a database that is none (R155, R156)", () => {
+  it("names a database that is none, and goes on once it was renewed (R155, R156)", async () => {
     const made = home()
     const state = join(made.env.XDG_STATE_HOME, "codespace")
     mkdirSync(state, { recursive: true, mode: 0o700 })
@@ -109,6 +109,17 @@ describe("codespace doctor", () => {
     expect([ok, of("database").state]).toEqual([false, "wrong"])
     expect(of("database").found).toContain(join(state, "codespace.sqlite"))
     expect(of("database").fix).toContain("backup")
+    // Looking changed nothing; a server that works on it sets the file aside, and that is said as well.
+    expect(doctor(made).of("database").found).toBe(of("database").found)
+    const connection = await connect("v2-2025", { stdio: made })
+    expect((await connection.call("write", { workspace_id: "app", path: "b.txt", content: "b" })).isError).toBe(true)
+    await connection.close()
+    expect(doctor(made).of("database")).toMatchObject({
+      state: "wrong",
+      found: expect.stringMatching(/is kept as codespace\.damaged-.*\.sqlite/),
+    })
+    expect(spawnSync(process.execPath, [main, "audit", "renew"], { env: made.env }).status).toBe(0)
+    expect(doctor(made).of("database").state).toBe("ok")
   })
 
   it("notes a state folder that grew over its bound", () => {

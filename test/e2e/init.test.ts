@@ -76,7 +76,7 @@ describe("codespace init", () => {
 })
 
 describe("codespace schema", () => {
-  it("prints the schema of the configuration and of the tools", () => {
+  it("prints the schema of the configuration, of the tools and of the operator's API", () => {
     const made = home()
     const config = JSON.parse(run(made, ["schema"]).stdout)
     expect(config.properties.http.properties.port).toMatchObject({ type: "integer", default: 8787 })
@@ -87,6 +87,8 @@ describe("codespace schema", () => {
       outputSchema: { type: "object" },
       annotations: { readOnlyHint: true },
     })
+    const api = JSON.parse(run(made, ["schema", "openapi"]).stdout)
+    expect([api.openapi, Object.keys(api.paths)]).toEqual([expect.stringMatching(/^3\./), expect.arrayContaining(["/api/workspaces"])])
     expect(run(made, ["schema", "fly"])).toMatchObject({ status: 2, stdout: "" })
   })
 

@@ -1,8 +1,9 @@
 /** The built program as an operating system and a person meet it: how it starts, what it prints, how it ends. */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { afterEach, describe, expect, it } from "vitest"
 import { connect, type Home, main, makeHome, refusalOf, serve, textOf } from "../support/Program.ts"
 import { commandsIn } from "../support/Survivors.ts"
@@ -295,18 +296,53 @@ describe("codespace mcp", () => {
     for (const name of readdirSync(state)) expect([name, readFileSyncSafe(join(state, name)).includes("hunter2")]).toEqual([name, false])
   })
 
-  it("lists its tools and refuses calls in words while its records cannot be used", async () => {
+  it("answers initialize and lists its tools with nothing cached, a large ledger, and the records held by another (R152)", async () => {
     const made = home()
     const state = join(made.home, "state/codespace")
-    await (await connect("v2-2025", { stdio: made })).call("workspace_info", {})
+    const first = await connect("v2-2025", { stdio: made })
+    await first.call("workspace_info", {})
+    await first.close()
+    const database = new DatabaseSync(join(state, "codespace.sqlite"))
+    // A gigabyte that takes no room on the disk: whoever read it all would be noticed.
+    writeFileSync(join(state, "spools-of-old"), "")
+    truncateSync(join(state, "spools-of-old"), 1024 ** 3)
+    database.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+    const cold = { ...made, env: { ...made.env, NODE_COMPILE_CACHE: join(made.home, "empty-cache") } }
+    const { answer, child, ended, send } = raw(cold)
+    send({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+    })
+    expect((await answer(1)).result).toMatchObject({ serverInfo: { name: "codespace" } })
+    send({ jsonrpc: "2.0", id: 2, method: "tools/list" })
+    expect((await answer(2)).result?.["tools"]).toHaveProperty("length")
+    // Only now are the records free: both were answered without them.
+    database.exec("ROLLBACK; PRAGMA locking_mode = NORMAL")
+    database.close()
+    child.stdin.end()
+    expect(await ended).toEqual([0, null])
+  })
+
+  it("lists its tools, reads, and refuses changes in words while its records cannot be used, and recovers once they can (R155)", async () => {
+    const made = home()
+    const state = join(made.home, "state/codespace")
+    const first = await connect("v2-2025", { stdio: made })
+    await first.call("workspace_info", {})
+    await first.close()
     writeFileSync(join(state, "codespace.sqlite"), "this is no database, and long enough to be looked at as one".repeat(100))
     for (const name of readdirSync(state)) if (/-(wal|shm)$/.test(name)) rmSync(join(state, name))
     const connection = await connect("v2-2025", { stdio: made })
     expect((await connection.list()).length).toBeGreaterThan(10)
-    const refused = await connection.call("read", { ...app, path: "a.txt" })
-    await connection.close()
+    const write = () => connection.call("write", { ...app, path: "b.txt", content: "b\n" })
+    const refused = await write()
     expect(refusalOf(refused)).toMatchObject({ code: "STORE_UNAVAILABLE", retry: "later" })
-    expect(textOf(refused)).toMatch(/^STORE_UNAVAILABLE: .*\[retry: later\]$/)
+    expect(textOf(refused)).toMatch(/^STORE_UNAVAILABLE: .*"codespace audit renew".*\[retry: later\]$/)
+    expect((await connection.call("read", { ...app, path: "a.txt" })).structuredContent).toMatchObject({ text: "a\n" })
+    expect(run(["audit", "renew"], made).status).toBe(0)
+    expect((await write()).structuredContent).toMatchObject({ status: "applied" })
+    await connection.close()
   })
 
   it("refuses calls in words when a workspace's folder is gone", async () => {

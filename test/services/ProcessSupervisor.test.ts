@@ -278,6 +278,25 @@ describe("ProcessSupervisor", () => {
     }),
   )
 
+  it.effect("keeps within its bounds over a day of 5,000 commands (R157)", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stageKeeping(Duration.hours(2))
+      let most = 0
+      for (let index = 0; index < 5000; index++) {
+        const id = yield* supervisor.start(requestOf(["x"]))
+        puppets[index]!.end({ code: 0 })
+        yield* supervisor.ended(id)
+        if (index % 50 === 49) yield* TestClock.adjust(Duration.minutes(14.4))
+        most = Math.max(most, puppets.length - puppets.filter(({ isRemoved }) => isRemoved).length)
+      }
+      assert.isAtMost(most, KEPT + 1)
+      assert.isAtLeast(most, KEPT)
+      yield* TestClock.adjust(Duration.hours(2.1))
+      assert.isTrue(puppets.every(({ isRemoved }) => isRemoved))
+      assert.deepStrictEqual(yield* supervisor.list(), [])
+    }),
+  )
+
   it.effect("forgets an ended process with its spool once its time is over, and never one that runs", () =>
     Effect.gen(function* () {
       const { supervisor, puppets } = yield* stageKeeping(Duration.hours(2))
