@@ -13,7 +13,7 @@ import type { GitEntry } from "./GitFolders.ts"
 
 export interface TreeScan {
   /** What may be done with files in the root that no rule names. */
-  readonly access: Exclude<FileAccess, "deny">
+  readonly access: Exclude<Mounted, "deny">
   readonly git: ReadonlyArray<GitEntry>
   /** What the rules make of single paths. */
   readonly mounts: ReadonlyArray<Mount>
@@ -34,11 +34,14 @@ const PASSED_OVER = new Set(["node_modules", ".git"])
 /** A name that stands for any file a rule does not name: what holds for it holds for new files in a folder. */
 const ANY_NAME = "\u{f8ff}"
 
+/** What a command finds a path to be. */
+type Mounted = Exclude<FileAccess, "ask">
+
 interface Folder {
   /** From the root, with a slash behind it; empty for the root itself. */
   readonly base: string
   /** What may be done with files in it that no rule names. */
-  readonly access: FileAccess
+  readonly access: Mounted
 }
 
 /** `root` is a real path. Folders of packages are looked through only where rules could be about them. */
@@ -49,9 +52,10 @@ export const scanTree = Effect.fnUntraced(function* (root: string, profile: Prof
   const began = performance.now()
   let turnBegan = began
 
-  const accessOf = (path: string): FileAccess => {
+  /** Nobody can be asked about what a command writes, so what asks is read-only for it. */
+  const accessOf = (path: string): Mounted => {
     const { access } = fileAccess(profile, path as ConfinedPath)
-    return isReadOnly && access === "write" ? "read" : access
+    return access === "ask" || (isReadOnly && access === "write") ? "read" : access
   }
   const inRoot = accessOf(hasRules ? ANY_NAME : "")
   const top = inRoot === "write" ? "write" : "read"

@@ -24,7 +24,7 @@ export const offered = (
   const profiles = [...workspaces.values()].map(({ profile }) => profile)
   const usable = {
     files: true,
-    patch: profiles.some(({ files }) => files.some(({ access }) => access === "write")),
+    patch: profiles.some(({ files }) => files.some(({ access }) => access === "write" || access === "ask")),
     process: profiles.some(({ exec }) => exec === "on"),
     works: true,
     approvals: [...workspaces.values()].some(holdsCalls),
@@ -38,7 +38,9 @@ export const offered = (
 
 /** Whether calls may have to wait for a person. */
 const holdsCalls = ({ approvals, profile }: WorkspaceSettings): boolean =>
-  approvals === "confirm" || profile.commands.some(({ decision }) => decision === "ask")
+  approvals === "confirm" ||
+  profile.commands.some(({ decision }) => decision === "ask") ||
+  profile.files.some(({ access }) => access === "ask")
 
 /** A call of a tool by its name. */
 export type CallTool = (name: string, args: unknown) => Effect.Effect<Answer, Refusal, Caller>

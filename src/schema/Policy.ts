@@ -4,7 +4,8 @@ import { excerpt } from "./Retry.ts"
 import { ExamplePath, RuleGlob } from "./RuleGlob.ts"
 import type { ConfinedPath } from "./Workspace.ts"
 
-export const FileAccess = Schema.Literals(["read", "write", "deny"])
+/** `ask`: a call may write it once a person has allowed the call; for a command it is read-only. */
+export const FileAccess = Schema.Literals(["read", "write", "ask", "deny"])
 export type FileAccess = typeof FileAccess.Type
 
 /** One line of a profile. The glob is relative to the workspace root; one that could never match is refused. Examples are checked when the file is read. */

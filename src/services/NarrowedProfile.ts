@@ -41,12 +41,19 @@ const restOf = (rules: ReadonlyArray<FileRule>): ReadonlyArray<FileRule> => {
 }
 
 const commonRule = (one: FileRule, two: FileRule): FileRule | undefined => {
-  const access: FileAccess = one.access === "write" && two.access === "write" ? "write" : "read"
   const glob = commonGlob(one.glob, two.glob)
-  if (glob === "nothing" || (glob === "unknown" && access === "write")) return undefined
+  const strictest = stricter(one.access, two.access)
+  if (glob === "nothing" || (glob === "unknown" && strictest === "write")) return undefined
+  // Asking is stricter than one rule and laxer than another, so said of too many paths it could widen.
+  const access = glob === "unknown" ? "read" : strictest
   const { reason } = one.access === access ? one : two
   return { glob: glob === "unknown" ? two.glob : glob.both, access, ...(reason === undefined ? {} : { reason }) }
 }
+
+/** From nothing to everything. */
+const byStrictness: ReadonlyArray<FileAccess> = ["deny", "read", "ask", "write"]
+
+const stricter = (one: FileAccess, two: FileAccess): FileAccess => (byStrictness.indexOf(one) < byStrictness.indexOf(two) ? one : two)
 
 /** The glob of what both match; unknown where that is not plain to see. */
 const commonGlob = (one: string, two: string): { readonly both: string } | "nothing" | "unknown" => {

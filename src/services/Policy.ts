@@ -39,21 +39,28 @@ export const protectedBy = (path: ConfinedPath): string | undefined => {
   return protections.find(({ globs }) => globs.some((glob) => Glob.match(glob, spelled)))?.rule
 }
 
-/** Whether everything the call touches is allowed. The first thing that is not decides, reads before writes before commands. */
+/**
+ * Whether everything the call touches is allowed: deny over ask over allow. Of several things the first decides, reads
+ * before writes before commands.
+ */
 export const decide = (profile: Profile, touches: Touches): Decision => {
+  let asks: Decision | undefined
   for (const path of touches.read ?? []) {
     const { access, rule } = fileAccess(profile, path)
     if (access === "deny") return { _tag: "deny", rule, subject: `reading "${path}"` }
   }
   for (const path of touches.write ?? []) {
     const { access, rule } = fileAccess(profile, path)
-    if (access !== "write") return { _tag: "deny", rule, subject: `writing "${path}"` }
+    const subject = `writing "${path}"`
+    if (access === "ask") asks ??= { _tag: "ask", rule, subject }
+    else if (access !== "write") return { _tag: "deny", rule, subject }
     const protection = protectedBy(path)
     if (protection !== undefined) return { _tag: "protected", rule: protection, subject: path }
   }
-  if (touches.exec === undefined) return { _tag: "allow" }
+  if (touches.exec === undefined) return asks ?? { _tag: "allow" }
   if (profile.exec === "off") return { _tag: "deny", rule: "exec: off", subject: "running commands" }
-  return decideCommands(profile.commands, touches.exec.commands ?? [{ words: [ANY] }])
+  const commands = decideCommands(profile.commands, touches.exec.commands ?? [{ words: [ANY] }])
+  return commands._tag === "deny" ? commands : (asks ?? commands)
 }
 
 /** The refusal a decision stands for; undefined for one that lets the call go on, or hold for a person. */

@@ -138,6 +138,23 @@ describe("approvals", () => {
     await client.close()
   })
 
+  it("hold a patch by a file rule that asks, and keep commands from writing what it is about", async () => {
+    const files = [{ glob: "docs/**", access: "ask", reason: "published" }]
+    const home = guarded({ profiles: { own: { extends: "workspace-write", files } } }, { approvals: "off" })
+    const client = await connect("v2-2025", { stdio: home })
+    expect(refusalOf(await client.call("write", { ...app, path: "b.txt", content: "b\n" }))).toBeUndefined()
+    const held = await client.call("write", { ...app, path: "docs/a.md", content: "a\n" })
+    expect(refusalOf(held)?.message).toContain('writing "docs/a.md" is held for a person (files: ask docs/** (published))')
+    person(home, "approvals", "grant", approvalOf(held))
+    await client.call("operation_resume", { approval_id: approvalOf(held) })
+    expect(readFileSync(join(home.workspace, "docs/a.md"), "utf8")).toBe("a\n")
+    const ran = await client.call("exec_command", { ...app, script: "echo x >> docs/a.md" })
+    // Where nothing can confine a command, none runs under such a profile.
+    expect(refusalOf(ran)?.code ?? ran.structuredContent?.["exit_code"]).not.toBe(0)
+    expect(readFileSync(join(home.workspace, "docs/a.md"), "utf8")).toBe("a\n")
+    await client.close()
+  })
+
   it("let the caller itself decide only where the operator says so", async () => {
     const home = guarded({ approvals: { resolver: "caller" } })
     const client = await connect("v2-2025", { stdio: home })

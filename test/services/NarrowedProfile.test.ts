@@ -12,14 +12,14 @@ const readOnly = builtInProfiles.get("read-only") as Profile
 const workspaceWrite = builtInProfiles.get("workspace-write") as Profile
 const profile = (over: Partial<Profile>): Profile => ({ ...workspaceWrite, name: "own", ...over })
 
-const strictness = { deny: 0, read: 1, write: 2 }
+const strictness = { deny: 0, read: 1, ask: 2, write: 3 }
 const accessTo = (one: Profile, path: string) => strictness[fileAccess(one, path as ConfinedPath).access]
 
 const globs = ["**", "src/**", "src/lib/**", "src/a.ts", "docs/**", "**/*.md", "*.ts", "src/*.ts", "{src,docs}/**", "src/**/*.md"]
 const paths = ["", "a.ts", "a.md", "src", "src/a.ts", "src/b.md", "src/lib/a.ts", "src/lib/x/b.md", "docs/a.md", "docs/x/a.ts", "other/x"]
-const Rules = Schema.Array(Schema.Struct({ glob: Schema.Literals(globs), access: Schema.Literals(["read", "write", "deny"]) })).check(
-  Schema.isMaxLength(5),
-)
+const Rules = Schema.Array(
+  Schema.Struct({ glob: Schema.Literals(globs), access: Schema.Literals(["read", "write", "ask", "deny"]) }),
+).check(Schema.isMaxLength(5))
 
 describe("a profile held to the highest of its caller", () => {
   it.effect.prop(

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { FileAccess, type FileRule, type Profile, type Touches } from "../../src/schema/Policy.ts"
+import { type Decision, FileAccess, type FileRule, type Profile, type Touches } from "../../src/schema/Policy.ts"
 import { ConfinedPath } from "../../src/schema/Workspace.ts"
 import { decide, fileAccess, Policy, protectedBy, refusalOf } from "../../src/services/Policy.ts"
 
@@ -125,9 +125,11 @@ describe("a deny", () => {
     }
     const some = <A>(values: ReadonlyArray<A>, most: number): ReadonlyArray<A> =>
       Array.from({ length: pick(Array.from({ length: most }, (_, at) => at + 1)) }, () => pick(values))
-    const seen = { deny: 0, read: 0, write: 0 }
+    const seen = { deny: 0, read: 0, ask: 0, write: 0 }
     for (let round = 0; round < 6000; round++) {
-      const rules = some([0, 1, 2], 3).map((): FileRule => ({ glob: some(segments, 3).join("/"), access: pick(["deny", "read", "write"]) }))
+      const rules = some([0, 1, 2], 3).map(
+        (): FileRule => ({ glob: some(segments, 3).join("/"), access: pick(["deny", "read", "ask", "write"]) }),
+      )
       const files = profile([...rules, ...pick([[], [everything]])])
       for (let place = 0; place < 10; place++) {
         const file = some(names, 3).join("/")
@@ -146,7 +148,7 @@ describe("a deny", () => {
         }
       }
     }
-    for (const count of Object.values(seen)) assert.isAbove(count, 3000)
+    for (const count of Object.values(seen)) assert.isAbove(count, 500)
   })
 })
 
@@ -305,6 +307,18 @@ describe("decide", () => {
 
   it("asks about a command nobody has read, where a rule could be about it", () => {
     assert.strictEqual(decide(guarded, { exec: { line: { argv: ["ls"] } } })._tag, "ask")
+  })
+
+  it("asks about a file a rule asks about, unless something else is denied, and before its command", () => {
+    const asking = profile([everything, { glob: "docs/**", access: "ask", reason: "published" }])
+    const docs = { write: [path("src/a"), path("docs/a")] }
+    const asked: Decision = { _tag: "ask", rule: "files: ask docs/** (published)", subject: 'writing "docs/a"' }
+    assert.deepStrictEqual(decide(asking, docs), asked)
+    assert.deepStrictEqual(decide(asking, { read: [path("docs/a")] }), { _tag: "allow" })
+    const also = (decision: "deny" | "ask") => ({ ...asking, exec: "on" as const, commands: [{ argv: ["rm"], decision }] })
+    assert.deepStrictEqual(decide(also("ask"), { ...docs, ...execOf("rm") }), asked)
+    assert.strictEqual(decide(also("deny"), { ...docs, ...execOf("rm") })._tag, "deny")
+    assert.strictEqual(decide(asking, { write: [path("docs/a"), path(".git/config")] })._tag, "protected")
   })
 
   it("refuses nothing that it asks about: a person decides", () => {
