@@ -5,6 +5,7 @@
  */
 import { Context, Effect, type Exit, type Fiber, FiberSet, Layer, Option, Scope, Semaphore } from "effect"
 import { layerControl, layerOperator } from "./layers/App.ts"
+import { namesCollector } from "./layers/HostEnvironment.ts"
 import { makeCall } from "./mcp/CallTool.ts"
 import { type ListedTool, rowsOf } from "./mcp/ToolList.ts"
 import { callOn, layerGatedTools, workspaceTools } from "./mcp/Tools.ts"
@@ -44,7 +45,8 @@ export const makeProgram = Effect.fnUntraced(function* (
     })),
   )
   // Made after the control side's scope, so that at the end calls are over before what they use closes.
-  const fork = yield* FiberSet.makeRuntime<never>()
+  const traced = namesCollector() ? yield* (yield* Effect.promise(() => import("./layers/Traces.ts"))).tracing(log) : Context.empty()
+  const fork = yield* Effect.provideContext(FiberSet.makeRuntime<never>(), traced)
   const rows = rowsOf(list, (name, args) => Effect.flatMap(control, ({ call }) => call(name, args)))
 
   /** The operator's API over the control side; who is the operator, whoever serves it knows. */

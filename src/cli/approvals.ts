@@ -6,6 +6,7 @@ import { userInfo } from "node:os"
 import { Context, Effect, Layer, Option } from "effect"
 import { type Approval, ApprovalNotFound, ApprovalState, type Grant } from "../schema/Approval.ts"
 import { Approvals, toApproval } from "../services/Approvals.ts"
+import { whyNotRemembered } from "../services/Remembered.ts"
 import { type Asked, type Commands, command, configOption, jsonOption, UsageError } from "./Command.ts"
 import { print } from "./Output.ts"
 import { configured } from "./Prepare.ts"
@@ -15,8 +16,8 @@ const options = { ...configOption, ...jsonOption } as const
 /** Loaded by the command: the database takes a moment to load. */
 const opened = Effect.fnUntraced(function* ({ options }: Asked<typeof configOption>) {
   const config = yield* configured({ args: [], options }, "workspaces optional")
-  const { layerApprovals } = yield* Effect.promise(() => import("../layers/App.ts"))
-  return Context.get(yield* Layer.build(layerApprovals(config)), Approvals)
+  const { layerOperatorRecords } = yield* Effect.promise(() => import("../layers/App.ts"))
+  return Context.get(yield* Layer.build(layerOperatorRecords(config)), Approvals)
 })
 
 const operator = () => `operator (${userInfo().username} on this machine)`
@@ -89,12 +90,8 @@ const grant = command({
 const checkRemembered = Effect.fnUntraced(function* (approvals: Approvals["Service"], approvalId: string, words: ReadonlyArray<string>) {
   const held = yield* approvals.byId(approvalId)
   if (Option.isNone(held)) return yield* new ApprovalNotFound({ approval_id: approvalId })
-  const { command, script } = held.value.hold.shown
-  if (held.value.hold.shown.changes !== undefined || (command === undefined && script === undefined))
-    return yield* new UsageError({ message: "--remember: only commands can be allowed for good" })
-  const begins = command === undefined || words.every((word, at) => command[at] === word)
-  if (words.length === 0 || !begins)
-    return yield* new UsageError({ message: `--remember: the held command is ${JSON.stringify(command)}; give its first words` })
+  const why = whyNotRemembered(held.value.hold.shown, words)
+  if (why !== undefined) return yield* new UsageError({ message: `--remember: ${why}` })
 })
 
 const deny = command({

@@ -14,6 +14,7 @@ import { Endings } from "../services/Endings.ts"
 import type { GatedTools } from "../services/GatedTool.ts"
 import { LeaseManager } from "../services/LeaseManager.ts"
 import { Ledger } from "../services/Ledger.ts"
+import { OperationList } from "../services/OperationList.ts"
 import { Operations } from "../services/Operations.ts"
 import { Operator } from "../services/Operator.ts"
 import { Policy } from "../services/Policy.ts"
@@ -73,7 +74,7 @@ const durabilityOf = ({ workspaces }: AppConfig["Service"]) =>
 
 /** The records in the state folder. */
 export const layerRecordsIn = (stateFolder: string, options: FileOptions = {}) =>
-  Layer.mergeAll(Store.layer, Callers.layer, Works.layer).pipe(
+  Layer.mergeAll(Store.layer, OperationList.layer, Callers.layer, Works.layer).pipe(
     Layer.provideMerge(Ledger.layer),
     Layer.provideMerge(Layer.mergeAll(layerDatabaseIn(stateFolder, options), NodeDigest.layer, NodeIdentity.layer, NodeSecrets.layer)),
   )
@@ -81,9 +82,9 @@ export const layerRecordsIn = (stateFolder: string, options: FileOptions = {}) =
 /** The operator's credential, on the records; made when it is missing. */
 export const layerOperator = (stateFolder: string) => Operator.layer.pipe(Layer.provide(CredentialFile.layer(stateFolder)))
 
-/** What waits for a person, on the records alone. */
-export const layerApprovals = (config: AppConfig["Service"]) =>
-  Approvals.layer.pipe(Layer.provide(layerRecordsIn(config.stateFolder)), Layer.provide(Layer.succeed(AppConfig, config)))
+/** What waits for a person, and all records, for commands that open no workspace. */
+export const layerOperatorRecords = (config: AppConfig["Service"]) =>
+  Approvals.layer.pipe(Layer.provideMerge(layerRecordsIn(config.stateFolder)), Layer.provideMerge(Layer.succeed(AppConfig, config)))
 
 /** What the table of tools tells the two sides. */
 export interface ControlTools {

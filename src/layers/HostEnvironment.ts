@@ -16,5 +16,9 @@ export const variablesWith = (path: SearchPath): Effect.Effect<Variables> => {
   }))
 }
 
+/** Whether the environment names a collector for traces. */
+export const namesCollector = (): boolean =>
+  ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"].some((name) => (process.env[name] ?? "") !== "")
+
 /** The folders programs are looked for in. */
 export const searchPath = (): ReadonlyArray<string> => LoginShell.foldersOf(process.env["PATH"] ?? "")

@@ -251,6 +251,12 @@ const retention = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   ),
 )
 
+/** Lists of operations are read newest first. */
+const operationTimes = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`CREATE INDEX operations_by_time ON operations (created_at, operation_id)`,
+)
+
 const steps = {
   "0001_ledger": ledger,
   "0002_leases": leases,
@@ -261,6 +267,7 @@ const steps = {
   "0007_approvals": approvals,
   "0008_authorizations": authorizations,
   "0009_retention": retention,
+  "0010_operation_times": operationTimes,
 }
 
 /** The database was made by a newer version, whose tables this one does not know. */

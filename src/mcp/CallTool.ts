@@ -12,6 +12,7 @@ import type { Approvals } from "../services/Approvals.ts"
 import { Caller } from "../services/Caller.ts"
 import { asking, isQuestion } from "./Ask.ts"
 import { isCoordinated, withCoordination } from "./Coordinated.ts"
+import { observed, parentOf } from "./Observed.ts"
 import { answered, refused, resultLimit, wireBytes } from "./Results.ts"
 import { RpcCode, RpcError } from "./Rpc.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
@@ -38,7 +39,11 @@ export const makeCall = ({ approvals, coordination, log, rows, run }: CallOption
     const row = byName.get(name)
     if (row === undefined) throw new RpcError(RpcCode.invalidParams, `Unknown tool: ${name}`)
     const caller = callerOf(context, _meta?.progressToken)
-    const call = Effect.suspend(() => row.call(args))
+    const observation = { tool: name, caller: caller.name, args, parent: parentOf(_meta?.traceparent ?? context.traceparent) }
+    const call = observed(
+      observation,
+      Effect.suspend(() => row.call(args)),
+    )
     const asked = context.prompts === undefined ? call : asking(call, { approvals, caller, prompts: context.prompts })
     const exit = await run(Effect.provideService(asked, Caller, caller), context.signal).catch((cause: unknown) => Exit.die(cause))
     if (Exit.isSuccess(exit) && isQuestion(exit.value)) return exit.value
@@ -53,7 +58,7 @@ export const makeCall = ({ approvals, coordination, log, rows, run }: CallOption
 interface CallParams {
   readonly name: string
   readonly arguments?: Record<string, unknown>
-  readonly _meta?: { readonly progressToken?: string | number }
+  readonly _meta?: { readonly progressToken?: string | number; readonly traceparent?: unknown }
 }
 
 const callParams = (params: unknown): CallParams => {

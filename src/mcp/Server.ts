@@ -51,6 +51,7 @@ const contextOf = (server: Server, context: ServerContext): CallContext => ({
     ((context.mcpReq.envelope as Record<string, unknown> | undefined)?.["io.modelcontextprotocol/clientInfo"] as Client | undefined) ??
     server.getClientVersion(),
   signal: context.mcpReq.signal,
+  traceparent: context.http?.req?.headers.get("traceparent") ?? undefined,
   notify: (progress) => context.mcpReq.notify(progress),
 })
 

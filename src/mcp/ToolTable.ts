@@ -18,6 +18,8 @@ export interface CallContext {
   readonly authority: Authority
   readonly client: Client | undefined
   readonly signal: AbortSignal
+  /** The request's place in its caller's trace (W3C), where a header says it. */
+  readonly traceparent?: string | undefined
   /** Sends a progress notification under the token the client gave. */
   readonly notify: (progress: ProgressNotification) => Promise<void>
   /** How the client can ask its person about a call that is held; absent where it cannot. */

@@ -2,7 +2,7 @@
  * The operator's API, written down once: the server's routes, the typed client and the OpenAPI document come from it.
  * All of it is for the operator alone. Times are ISO texts in UTC; `cursor`s and `before`s come from an earlier answer.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -10,7 +10,10 @@ import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
 import * as OpenApi from "effect/http-api/OpenApi"
+import { Approval, ApprovalState, Grant } from "../schema/Approval.ts"
+import { CallerName, CallerRecord, Rights } from "../schema/Caller.ts"
 import { LedgerEvent } from "../schema/Ledger.ts"
+import { OperationState, OperationStatus, OperationSummary } from "../schema/Operation.ts"
 import { ProcessFacts, ProcessSummary } from "../schema/Process.ts"
 import { Instruction, InstructionText, WorkState, WorkSummary } from "../schema/Work.ts"
 import { Problem } from "./Problem.ts"
@@ -95,6 +98,105 @@ export class WorksGroup extends HttpApiGroup.make("works")
   )
   .prefix("/api/works") {}
 
+export const OperationDetails = Schema.Struct({
+  ...OperationStatus.fields,
+  caller: Schema.String,
+  server_gone: OperationSummary.fields.server_gone,
+  approval_id: Schema.optionalKey(Schema.String.annotate({ description: "Of a call that was held for a person" })),
+  diff: Schema.optionalKey(Schema.String.annotate({ description: "Of a preview, or what a person was shown of a held call" })),
+})
+
+export class OperationsGroup extends HttpApiGroup.make("operations")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        workspace_id: text,
+        caller: text,
+        state: Schema.optionalKey(OperationState),
+        kind: text,
+        before: text,
+        limit: limitOf(200),
+      },
+      success: Schema.Struct({ operations: Schema.Array(OperationSummary) }),
+      error: Problem,
+    }).annotateMerge(described("Recorded calls, newest first; `before` is the id of the last one seen.")),
+    HttpApiEndpoint.get("show", "/:operation_id", {
+      params: { operation_id: Schema.String },
+      success: OperationDetails,
+      error: Problem,
+    }).annotateMerge(described("A recorded call with its result or refusal, changed files, events, and its diff where there is one.")),
+  )
+  .prefix("/api/operations") {}
+
+const ofApproval = { approval_id: Schema.String }
+
+export class ApprovalsGroup extends HttpApiGroup.make("approvals")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: { state: Schema.optionalKey(ApprovalState), limit: limitOf(200) },
+      success: Schema.Struct({ approvals: Schema.Array(Approval) }),
+      error: Problem,
+    }).annotateMerge(described("Held calls and what became of them, newest first.")),
+    HttpApiEndpoint.get("show", "/:approval_id", { params: ofApproval, success: Approval, error: Problem }).annotateMerge(
+      described("A held call, shown whole."),
+    ),
+    HttpApiEndpoint.post("grant", "/:approval_id/grant", {
+      params: ofApproval,
+      payload: Schema.Struct({
+        remember: Schema.optionalKey(
+          Schema.Array(Schema.String).annotate({
+            description: "First words of the held command: commands that begin with them need nobody any more, in this workspace",
+          }),
+        ),
+      }),
+      success: Approval,
+      error: Problem,
+    }).annotateMerge(described("Lets the call run once, as it was shown, when its caller resumes it.")),
+    HttpApiEndpoint.post("deny", "/:approval_id/deny", {
+      params: ofApproval,
+      payload: Schema.Struct({ reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(2000))) }),
+      success: Approval,
+      error: Problem,
+    }).annotateMerge(described("The call never runs; the reason is told to its caller.")),
+  )
+  .prefix("/api/approvals") {}
+
+export class GrantsGroup extends HttpApiGroup.make("grants")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: { workspace_id: text },
+      success: Schema.Struct({ grants: Schema.Array(Grant) }),
+      error: Problem,
+    }).annotateMerge(described("Commands that were allowed for good.")),
+    HttpApiEndpoint.delete("revoke", "/:grant_id", { params: { grant_id: Schema.String }, error: Problem }).annotateMerge(
+      described("Ends what was allowed for good."),
+    ),
+  )
+  .prefix("/api/grants") {}
+
+export class CallersGroup extends HttpApiGroup.make("callers")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      success: Schema.Struct({ callers: Schema.Array(CallerRecord) }),
+      error: Problem,
+    }).annotateMerge(described("Who is let in over HTTP, and what each may use. Tokens are kept as hashes and never told.")),
+    HttpApiEndpoint.post("admit", "/", {
+      payload: Schema.Struct({
+        name: CallerName,
+        ...Rights.fields,
+        trust_prompts: Schema.Boolean.pipe(Schema.withDecodingDefaultTypeKey(Effect.succeed(false))),
+        subject: Schema.optionalKey(Schema.String.annotate({ description: "No token: it is known by this name at the OAuth issuer" })),
+        replace: Schema.optionalKey(Schema.Boolean.annotate({ description: "Make one of this name new; its token stops working" })),
+      }),
+      success: Schema.Struct({ name: Schema.String, token: Schema.optionalKey(Schema.String) }).pipe(HttpApiSchema.status(201)),
+      error: Problem,
+    }).annotateMerge(described("Lets a caller in. Its token is told here and never again.")),
+    HttpApiEndpoint.delete("revoke", "/:name", { params: { name: Schema.String }, error: Problem }).annotateMerge(
+      described("Turns a caller out: its next request is refused, in every server on the state folder."),
+    ),
+  )
+  .prefix("/api/callers") {}
+
 const ofWork = { work_id: Schema.String }
 const ofInstruction = { work_id: Schema.String, instruction_id: Schema.String }
 
@@ -165,7 +267,7 @@ export class EventsGroup extends HttpApiGroup.make("events")
   .prefix("/api/events") {}
 
 export class Api extends HttpApi.make("codespace")
-  .add(WorkspacesGroup, ProcessesGroup, WorksGroup, InboxGroup, EventsGroup)
+  .add(WorkspacesGroup, ProcessesGroup, OperationsGroup, ApprovalsGroup, GrantsGroup, WorksGroup, InboxGroup, CallersGroup, EventsGroup)
   .middleware(OperatorOnly)
   .middleware(HttpApiMiddleware.ProblemDetails)
   .annotateMerge(

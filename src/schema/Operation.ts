@@ -45,6 +45,25 @@ export const OperationStatus = Schema.Struct({
 })
 export type OperationStatus = typeof OperationStatus.Type
 
+/** An operation as a list shows it. */
+export const OperationSummary = Schema.Struct({
+  operation_id: Schema.String,
+  operation_key: Schema.optionalKey(Schema.String),
+  kind: Schema.String.annotate({ description: "The tool that was called" }),
+  workspace_id: Schema.String,
+  caller: Schema.String,
+  state: OperationState,
+  created_at: Schema.String,
+  finished_at: Schema.optionalKey(Schema.String),
+  process_id: Schema.optionalKey(Schema.String),
+  refusal: Schema.optionalKey(Schema.String.annotate({ description: "Its code" })),
+  reason: Schema.optionalKey(Schema.String.annotate({ description: "Why it is in its state, where neither result nor refusal says it" })),
+  server_gone: Schema.optionalKey(
+    Schema.Boolean.annotate({ description: "It ran in a server that is gone; the next server with its workspace settles it" }),
+  ),
+})
+export type OperationSummary = typeof OperationSummary.Type
+
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OPERATION_NOT_FOUND", { asked: Schema.String }) {
   readonly retry = "change_request"
   override get message() {

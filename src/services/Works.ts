@@ -102,6 +102,8 @@ export class Works extends Context.Service<
       readonly before?: string
       readonly limit: number
     }) => Effect.Effect<ReadonlyArray<WorkSummary>, StoreFailure>
+    /** Over all works: how many instructions wait, and how many are in hand. */
+    readonly waiting: Effect.Effect<{ readonly queued: number; readonly claimed: number }, StoreFailure>
     /** For people: one work with its instructions, those that wait in their order, then drafts, then what has ended, newest first. */
     readonly show: (workId: string) => ForPeople<{ readonly work: WorkSummary; readonly instructions: ReadonlyArray<Instruction> }>
     /** For people: writes an instruction down, and queues it at once if asked to. */
@@ -368,6 +370,15 @@ const make = Effect.gen(function* () {
     return { closed: closes, coordination: coordinationOf(yield* summary(workId)) }
   }, ledger.transaction)
 
+  const waiting = Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const [counts] = yield* sql<{ readonly queued: number; readonly claimed: number }>`SELECT
+      count(*) FILTER (WHERE state = 'queued' OR claimed_until <= ${now}) AS queued,
+      count(*) FILTER (WHERE state = 'claimed' AND claimed_until > ${now}) AS claimed
+      FROM instructions WHERE state IN ('queued', 'claimed')`
+    return { queued: counts?.queued ?? 0, claimed: counts?.claimed ?? 0 }
+  })
+
   const show = Effect.fn("Works.show")(function* (workId: string) {
     yield* settle(workId)
     return { work: yield* summary(workId), instructions: (yield* instructionRows(workId)).map(instructionOf) }
@@ -447,6 +458,7 @@ const make = Effect.gen(function* () {
         ),
       ),
     ),
+    waiting: refused(waiting),
     show,
     draft,
     edit,

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline"
 import { type Home, main, type ToolResult } from "./Program.ts"
 
 /** A server over stdio, written to line by line. */
-export const startLines = (home: Home) => {
+export const startLines = (home: Pick<Home, "workspace"> & { readonly env: Readonly<Record<string, string>> }) => {
   const child: ChildProcess = spawn(process.execPath, [main, "mcp", home.workspace], { env: home.env, stdio: ["pipe", "pipe", "ignore"] })
   const waiting = new Map<number, (result: ToolResult) => void>()
   child.stdin?.on("error", () => undefined)
@@ -20,11 +20,12 @@ export const startLines = (home: Home) => {
   send({ method: "notifications/initialized" })
   let last = 0
   /** The answer; it never comes when the server dies before it. */
-  const call = (name: string, args: Record<string, unknown>): Promise<ToolResult> =>
+  const call = (name: string, args: Record<string, unknown>, meta?: Record<string, unknown>): Promise<ToolResult> =>
     new Promise((resolve) => {
       last += 1
       waiting.set(last, resolve)
-      send({ id: last, method: "tools/call", params: { name, arguments: { workspace_id: "app", ...args } } })
+      const params = { name, arguments: { workspace_id: "app", ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
+      send({ id: last, method: "tools/call", params })
     })
   const ended = once(child, "exit")
   const kill = async (): Promise<void> => {

@@ -105,7 +105,11 @@ export interface Served {
 const bearer = ({ token }: Served) => ({ Authorization: `Bearer ${token}` })
 
 /** `codespace serve` on a free port, once it has printed where it listens. */
-export const serve = async (home: Home, args: ReadonlyArray<string> = [], token?: string): Promise<Served> => {
+export const serve = async (
+  home: Pick<Home, "workspace" | "folders"> & { readonly env: Readonly<Record<string, string>> },
+  args: ReadonlyArray<string> = [],
+  token?: string,
+): Promise<Served> => {
   const child = spawn(process.execPath, [main, "serve", ...home.folders, "--port", "0", ...args], {
     env: home.env,
     stdio: ["ignore", "pipe", "pipe"],
