@@ -13,6 +13,7 @@ import * as NodePty from "../layers/NodePty.ts"
 import { locate } from "../layers/Ripgrep.ts"
 import { WorkspaceId } from "../schema/Workspace.ts"
 import { builtInProfiles } from "../services/AppConfig.ts"
+import { NetworkProxy } from "../services/NetworkProxy.ts"
 import { type Confines, holdingText, Sandbox } from "../services/Sandbox.ts"
 import { type Check, note, ok, wrong } from "./Finding.ts"
 
@@ -100,7 +101,9 @@ export const sandbox = (isRequired: boolean): Check =>
       Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-doctor-"))),
       (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true })),
     )
-    const layer = Bubblewrap.layer({ stateFolder: folder, workspaces: [] }).pipe(Layer.provide(NodeIdentity.layer))
+    const layer = Bubblewrap.layer({ stateFolder: folder, workspaces: [] }).pipe(
+      Layer.provide([NodeIdentity.layer, NetworkProxy.layerNone]),
+    )
     const { examine, holding } = Context.get(yield* Layer.build(layer), Sandbox)
     const held = holdingText(yield* holding)
     const confined = yield* Effect.result(examine({ ...STRICTEST, root: folder }, "read_only"))

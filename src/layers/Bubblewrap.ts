@@ -9,12 +9,14 @@ import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import type { Profile } from "../schema/Policy.ts"
 import type { Access } from "../schema/Process.ts"
+import type { NetworkProxy } from "../services/NetworkProxy.ts"
 import { isReadOnly } from "../services/Restrictions.ts"
 import { type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
-import { enforcementOf, levelOf, noDenials, unconfined } from "../services/SandboxLevel.ts"
+import { enforcementOf, levelOf, unconfined } from "../services/SandboxLevel.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { confinedBy, HELD, type Namespaces } from "./BubblewrapArguments.ts"
 import { searchPath } from "./HostEnvironment.ts"
+import { makeNetworks, type Networks } from "./SandboxNetworks.ts"
 import { insideEnvironment, makePlans, type SandboxSettings } from "./SandboxPlans.ts"
 import { openStore, type SandboxStore } from "./SandboxStore.ts"
 import { isKnownMachine } from "./Seccomp.ts"
@@ -23,13 +25,14 @@ import { isKnownMachine } from "./Seccomp.ts"
 const PROBE_LIMIT = 5000
 
 /** `settings` are those of all workspaces of the server: a command of one sees nothing of the others. */
-export const layer = (settings: SandboxSettings): Layer.Layer<Sandbox, never, ServerIdentity> =>
+export const layer = (settings: SandboxSettings): Layer.Layer<Sandbox, never, ServerIdentity | NetworkProxy> =>
   Layer.effect(
     Sandbox,
     Effect.gen(function* () {
       const store = yield* openStore(join(settings.stateFolder, "sandbox"), yield* ServerIdentity)
       const reach = yield* Effect.cached(probe(store))
-      return sandboxOn(reach, store, makePlans(settings))
+      const networks = yield* makeNetworks(store)
+      return sandboxOn(reach, store, makePlans(settings), networks)
     }),
   )
 
@@ -48,11 +51,18 @@ type Reach =
       readonly program: string
       /** Whether in a user namespace; else as root without rights. */
       readonly user: boolean
+      /** What joins a network of another; undefined where there is none. */
+      readonly nsenter?: string
       /** Why there can be no network of its own; undefined where there can. */
       readonly whyNoNetwork?: string
     }
 
-const sandboxOn = (reach: Effect.Effect<Reach>, store: SandboxStore, { plan }: ReturnType<typeof makePlans>): Sandbox["Service"] => ({
+const sandboxOn = (
+  reach: Effect.Effect<Reach>,
+  store: SandboxStore,
+  { plan }: ReturnType<typeof makePlans>,
+  networkOf: Networks,
+): Sandbox["Service"] => ({
   holding: Effect.map(reach, ({ holding }) => holding),
   examine: (confines, access) =>
     Effect.flatMap(reach, (reached) => {
@@ -65,17 +75,19 @@ const sandboxOn = (reach: Effect.Effect<Reach>, store: SandboxStore, { plan }: R
     const way = wayOf(yield* reach, confines)
     if (way.by === "nothing") return yield* unconfined(way.holding, way.why).enter(confines, access)
     const { profile } = confines
-    const mounts = yield* plan(confines, access, store.temporary(confines.workspaceId))
-    const namespaces = { user: way.user, network: profile.network !== "on" }
+    const network = yield* networkOf(confines, { bubblewrap: way.program, nsenter: way.nsenter ?? "", user: way.user })
+    const mounts = yield* plan(confines, access, { temporary: store.temporary(confines.workspaceId), more: network.mounts })
+    const namespaces = { user: way.user, network: network.isOwn }
     return {
       holding: {
         by: "namespace",
-        enter: [way.program, ...confinedBy(namespaces, mounts, store.standIns)],
+        enter: [...network.enter, way.program, ...confinedBy(namespaces, mounts, store.standIns)],
         files: [store.filter(isStrict(profile, access))],
+        ...(network.onCounters === undefined ? {} : { onCounters: network.onCounters }),
       },
       level: levelOf(BY, profile, access),
-      environment: insideEnvironment,
-      denials: noDenials,
+      environment: (given) => ({ ...insideEnvironment(given), ...network.variables }),
+      denials: network.denials,
     } satisfies Entrance
   }),
 })
@@ -87,7 +99,15 @@ const wayOf = (reach: Reach, { profile, sandbox }: Confines): Reach => {
   if (reach.by === "nothing") return reach
   const { holding, whyNoNetwork } = reach
   if (sandbox === "off") return { by: "nothing", holding, why: 'the operator has switched it off ("sandbox": "off")' }
-  return whyNoNetwork === undefined || profile.network === "on" ? reach : { by: "nothing", holding, why: whyNoNetwork }
+  if (profile.network === "on") return reach
+  if (whyNoNetwork !== undefined) return { by: "nothing", holding, why: whyNoNetwork }
+  return profile.network === "off" || reach.nsenter !== undefined
+    ? reach
+    : {
+        by: "nothing",
+        holding,
+        why: "nsenter is not installed, without which commands have no network together (the operator can: apt install util-linux)",
+      }
 }
 
 /** Strict is what may change nothing, or reach nobody: then also not over a socket of the host. */
@@ -96,7 +116,7 @@ const isStrict = (profile: Profile, access: Access): boolean => isReadOnly(profi
 const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Return<Reach> {
   const none = (why: string): Reach => ({ by: "nothing", holding: { by: "group", why }, why })
   if (process.platform !== "linux") return none("this system has no namespaces")
-  const program = ["/usr/bin", "/bin", ...searchPath()].map((folder) => join(folder, "bwrap")).find((file) => existsSync(file))
+  const program = programNamed("bwrap")
   if (program === undefined) return none("bubblewrap is not installed (the operator can: apt install bubblewrap)")
   // The probe also looks the way the server does: at the children of a process it started.
   const held = yield* attempt(program, HELD, "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]")
@@ -108,14 +128,18 @@ const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Retur
   const filter = store.filter(true)
   const attemptWith = (namespaces: Namespaces) => attempt(program, confinedBy(namespaces, [], store.standIns), "[ $$ = 1 ]", filter)
   const problem = yield* attemptWith({ user: true, network: true })
-  if (problem === undefined) return { by: "bubblewrap", holding, program, user: true }
+  const nsenter = programNamed("nsenter")
+  const reached = { by: "bubblewrap", holding, program, ...(nsenter === undefined ? {} : { nsenter }) } as const
+  if (problem === undefined) return { ...reached, user: true }
   // A container may refuse one namespace and grant the others.
   if ((yield* attemptWith({ user: true, network: false })) === undefined)
-    return { by: "bubblewrap", holding, program, user: true, whyNoNetwork: `network namespaces cannot be made here (${problem})` }
-  if (process.getuid?.() === 0 && (yield* attemptWith({ user: false, network: true })) === undefined)
-    return { by: "bubblewrap", holding, program, user: false }
+    return { ...reached, user: true, whyNoNetwork: `network namespaces cannot be made here (${problem})` }
+  if (process.getuid?.() === 0 && (yield* attemptWith({ user: false, network: true })) === undefined) return { ...reached, user: false }
   return { by: "nothing", holding, why: `${problem}; ${FIX}` }
 })
+
+const programNamed = (name: string): string | undefined =>
+  ["/usr/bin", "/bin", ...searchPath()].map((folder) => join(folder, name)).find((file) => existsSync(file))
 
 const FIX =
   'user namespaces are often switched off: the operator can allow them (sysctl kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap, kernel.unprivileged_userns_clone=1, in a container --security-opt seccomp=unconfined), or set "sandbox": "off"'

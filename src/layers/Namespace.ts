@@ -14,10 +14,13 @@ import type { Holding } from "../services/Sandbox.ts"
 import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalName, spawnFailed, takeTerminal } from "./Launch.ts"
 import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
 
+/** The first two lines of the counters are those of the Internet protocol: their names and their numbers. */
+const COUNT = `{ read -r names; read -r values; } </proc/net/snmp; echo "N $names" >&3; echo "N $values" >&3; `
+
 /**
  * The keeper, on descriptor 3 with the server: `S` the program's process is there, and becomes the program if somebody
  * could hear it; when that has ended its exit status, with `A` when the keeper is alone now and goes at once, with `E`
- * when others are left, and then a line from the server. A line that does not come because the server is gone ends it. Its
+ * when others are left, and then a line from the server. Where counters are wanted they come before, each line behind an `N`. A line that does not come because the server is gone ends it. Its
  * own words on signals (`Killed`) go the same way. An interrupt from a terminal is for the program; the keeper only must
  * not die of it.
  *
@@ -25,10 +28,10 @@ import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./
  * then would never be missed. So nothing may begin before the keeper knows that the server lived after that: a dying
  * server loses its end of the line before its children are told, so a word that could be written is the proof.
  */
-const KEEPER = `trap : INT
+const keeperOf = (counts: boolean): string => `trap : INT
 exec 8>&2 2>&3
 (echo S >&3 || exit 99; exec "$@" 2>&8 3>&- 8>&-)
-status=$?; exec 8>&-; left=; read -r left </proc/1/task/1/children
+status=$?; exec 8>&-; ${counts ? COUNT : ""}left=; read -r left </proc/1/task/1/children
 if [ -z "$left" ]; then echo "A $status" >&3; exit $status; fi
 echo "E $status" >&3; read -r line <&3; exit $status`
 
@@ -46,7 +49,7 @@ export const launch = (
   request: SpawnRequest,
   mark: string,
   streams: Streams,
-  { enter, files = [] }: Extract<Holding, { readonly by: "namespace" }>,
+  { enter, files = [], onCounters }: Extract<Holding, { readonly by: "namespace" }>,
   problem: () => string,
 ): Effect.Effect<Launched, SpawnFailed> =>
   Effect.callback((resume) => {
@@ -57,7 +60,15 @@ export const launch = (
       for (const file of files) opened.push(openSync(file, "r"))
       const order = (streams.isTerminal ? takeTerminal("/proc/self/fd/0") : "") + (streams.hasLeaks ? closeAbove(3) : "")
       // Only bash can close a descriptor above 9; the plain shell is faster.
-      const keeper = ["--chdir", request.cwd.path, "--", streams.hasLeaks ? "/bin/bash" : "/bin/sh", "-c", order + KEEPER, "sh"]
+      const keeper = [
+        "--chdir",
+        request.cwd.path,
+        "--",
+        streams.hasLeaks ? "/bin/bash" : "/bin/sh",
+        "-c",
+        order + keeperOf(onCounters !== undefined),
+        "sh",
+      ]
       const outer = spawn(
         program,
         [...options, ...keeper, ...request.argv],
@@ -65,7 +76,7 @@ export const launch = (
       )
       if (outer.pid === undefined) return void outer.once("error", fail)
       const limit = setTimeout(() => outer.kill("SIGKILL"), START_LIMIT)
-      const cell = makeCell(outer, outer.pid)
+      const cell = makeCell(outer, outer.pid, onCounters)
       cell.onStart((launched, words) => {
         clearTimeout(limit)
         resume(
@@ -84,7 +95,7 @@ export const launch = (
 const startProblem = (words: string): string => `its namespace could not be made: ${words.trim().split("\n")[0] || "no reason was given"}`
 
 /** What the keeper has said, and what is known of the namespace. */
-const makeCell = (outer: ChildProcess, pid: number) => {
+const makeCell = (outer: ChildProcess, pid: number, onCounters?: (counters: string) => void) => {
   const line = outer.stdio[3] as Socket
   const exit = Deferred.makeUnsafe<Exit>()
   const gone = Deferred.makeUnsafe<void>()
@@ -103,7 +114,8 @@ const makeCell = (outer: ChildProcess, pid: number) => {
     else if (/^[AE] \d+$/u.test(text)) {
       isAlone = text.startsWith("A")
       end(exitOf(Number(text.slice(2)), words !== "", sent))
-    } else words += `${text}\n`
+    } else if (onCounters !== undefined && text.startsWith("N ")) onCounters(`${text.slice(2)}\n`)
+    else words += `${text}\n`
   }
   line.on("data", (chunk: Buffer) => {
     const lines = (rest + chunk.toString("latin1")).split("\n")

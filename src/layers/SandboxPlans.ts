@@ -47,8 +47,8 @@ export const makePlans = (settings: SandboxSettings) => {
   })
 
   return {
-    /** Fails when not all could be seen that rules are about. `temporary` becomes `/tmp`. */
-    plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, temporary: string) {
+    /** Fails when not all could be seen that rules are about. */
+    plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, { more, temporary }: Given) {
       const scan = yield* scanned(root, profile, access === "read_only")
       if (!scan.isComplete && hasPathRules(profile))
         return yield* new SandboxUnavailable({
@@ -69,9 +69,18 @@ export const makePlans = (settings: SandboxSettings) => {
         { kind: scan.access, path: root, source: root },
         ...scan.mounts,
         ...gitMounts(root, scan.git),
+        ...more,
       ])
     }),
   }
+}
+
+/** What comes from elsewhere into a plan. */
+interface Given {
+  /** Becomes `/tmp`. */
+  readonly temporary: string
+  /** What its network needs. */
+  readonly more: ReadonlyArray<Mount>
 }
 
 /** The environment inside: programs keep their temporary files and caches where they may write. */
@@ -110,7 +119,7 @@ const shownAgain = (profile: Profile): ReadonlyArray<Mount> => {
 
 const homes = (): ReadonlyArray<string> => [...new Set([homedir(), userInfo().homedir].flatMap((home) => realOf(home) ?? []))]
 
-const realOf = (path: string): string | undefined => {
+export const realOf = (path: string): string | undefined => {
   try {
     return realpathSync.native(path)
   } catch {

@@ -11,6 +11,8 @@ import { type Machine, seccompProgram } from "./Seccomp.ts"
 
 export interface SandboxStore {
   readonly standIns: StandIns
+  /** Settings for looking up names that ask where the kernel says no at once. */
+  readonly noNames: string
   /** The file of the filter, on a machine that has one. */
   readonly filter: (blocksUnix: boolean) => string
   /** The folder that commands of a workspace find as `/tmp`. */
@@ -40,6 +42,8 @@ const storeIn = (own: string): SandboxStore => {
     return path
   }
   return {
+    // An address for documentation alone (RFC 5737).
+    noNames: file("resolv.conf", "nameserver 192.0.2.1\noptions timeout:1 attempts:1\n", 0o444),
     standIns: { empty: file("empty", "", 0o444), denied: file("denied", "", 0o000) },
     filter: (blocksUnix) => file(blocksUnix ? "filter-unix" : "filter", seccompProgram(process.arch as Machine, blocksUnix), 0o400),
     temporary: (workspaceId) => {

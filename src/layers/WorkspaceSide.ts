@@ -2,12 +2,14 @@
  * The workspace side and what it stands on here, without anything of the control side: the server has it in its own
  * process, a worker has nothing else.
  */
-import { Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { AppConfig, WorkspaceSettings } from "../services/AppConfig.ts"
 import { Files } from "../services/Files.ts"
+import { NetworkProxy } from "../services/NetworkProxy.ts"
 import { PatchJournal } from "../services/PatchJournal.ts"
 import { PatchTransaction } from "../services/PatchTransaction.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
+import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { Workspace } from "../services/Workspace.ts"
 import * as Bubblewrap from "./Bubblewrap.ts"
 import * as NodeDisk from "./NodeDisk.ts"
@@ -27,7 +29,29 @@ export const layerUnder = (open: Workspace["Service"], settings: WorkspaceSettin
 
 /** What confines the commands of all workspaces. */
 export const layerSandbox = ({ configFile, stateFolder, workspaces }: AppConfig["Service"]) =>
-  Bubblewrap.layer({ stateFolder, workspaces: [...workspaces.values()], ...(configFile === undefined ? {} : { configFile }) })
+  Bubblewrap.layer({ stateFolder, workspaces: [...workspaces.values()], ...(configFile === undefined ? {} : { configFile }) }).pipe(
+    Layer.provide(layerProxy(`${stateFolder}/proxies`)),
+  )
+
+/** Loaded by the first command that is led to it. */
+const layerProxy = (folder: string): Layer.Layer<NetworkProxy, never, ServerIdentity> =>
+  Layer.effect(
+    NetworkProxy,
+    Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const identity = yield* ServerIdentity
+      const loaded = yield* Effect.cached(
+        Effect.gen(function* () {
+          const [{ layer: layerOn }, { layer: layerNames }] = yield* Effect.promise(() =>
+            Promise.all([import("./NodeNetworkProxy.ts"), import("./NodeResolver.ts")]),
+          )
+          const layer = layerOn(folder).pipe(Layer.provide([layerNames, Layer.succeed(ServerIdentity, identity)]))
+          return Context.get(yield* Layer.buildWithScope(layer, scope), NetworkProxy)
+        }),
+      )
+      return NetworkProxy.of({ open: (request) => Effect.flatMap(loaded, (proxy) => proxy.open(request)) })
+    }),
+  )
 
 /** What the workspace side stands on here: the disk, programs to search with, processes. */
 export const layerWorkspaceSide = (config: AppConfig["Service"]) =>

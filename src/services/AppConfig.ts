@@ -66,8 +66,8 @@ export type ProfileEntries = Readonly<Record<string, ProfileEntry>>
 const limits = { processes: 16, spool_bytes: 256 * 1024 * 1024, timeout_ms: 30 * 60 * 1000 }
 
 /**
- * The profiles every configuration has. `network` is what a profile grants; nothing confines a command's network until a
- * sandbox does, so `workspace-write` says `on`, which is the truth.
+ * The profiles every configuration has. `workspace-write` has the network: installing, fetching and pushing are everyday
+ * work, and files and network are axes of their own.
  */
 export const builtInProfiles: ReadonlyMap<string, Profile> = new Map(
   [

@@ -51,13 +51,6 @@ export const commonHosts = (one: ReadonlyArray<string>, other: ReadonlyArray<str
   return [...new Set(one.flatMap((text) => ruleOf(text) ?? []).flatMap((rule) => rules.flatMap((also) => commonHost(rule, also) ?? [])))]
 }
 
-/** Those of a list that are this machine itself. */
-export const loopbackHosts = (allow: ReadonlyArray<string>): ReadonlyArray<string> =>
-  allow.filter((text) => {
-    const rule = ruleOf(text)
-    return rule !== undefined && (rule.host === "localhost" || rule.host === "::1" || /^127\.[\d.]+$/u.test(rule.host))
-  })
-
 const commonHost = (one: HostRule, other: HostRule): string | undefined => {
   const narrow = covers(one, other) ? other : covers(other, one) ? one : undefined
   const port = one.port ?? other.port

@@ -8,7 +8,7 @@
  */
 import { Glob } from "effect"
 import type { CommandRule, FileAccess, FileRule, Limits, NetworkAccess, Profile } from "../schema/Policy.ts"
-import { commonHosts, loopbackHosts } from "./HostRules.ts"
+import { commonHosts } from "./HostRules.ts"
 
 export const narrowed = (profile: Profile, highest: Profile): Profile =>
   profile === highest
@@ -86,13 +86,11 @@ const commonNetwork = (one: NetworkAccess, two: NetworkAccess): NetworkAccess =>
   if (one === "off" || two === "off") return "off"
   if (one === "on") return two
   if (two === "on") return one
-  if (one === "loopback" && two === "loopback") return "loopback"
-  const allow =
-    one === "loopback" ? loopbackHosts(listOf(two)) : two === "loopback" ? loopbackHosts(listOf(one)) : commonHosts(one.allow, two.allow)
+  // A list has the workspace's own loopback too; this machine's, if it names it, is another.
+  if (one === "loopback" || two === "loopback") return "loopback"
+  const allow = commonHosts(one.allow, two.allow)
   return allow.length === 0 ? "off" : { allow }
 }
-
-const listOf = (network: NetworkAccess): ReadonlyArray<string> => (typeof network === "string" ? [] : network.allow)
 
 /**
  * Rules that deny or ask count from both lists. Rules that allow only let through what nobody can see into, and only

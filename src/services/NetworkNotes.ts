@@ -1,31 +1,44 @@
-/** The decisions of a proxy as notes for the result of its process: what was refused, why and how often. Bounded. */
+/** The decisions of a proxy for the result of its process: what was refused, why and how often. Bounded. */
+import type { NetworkDenial } from "../schema/Process.ts"
 import type { NetworkDecision } from "./NetworkProxy.ts"
+import type { Denials } from "./Sandbox.ts"
 
 export interface NetworkNotes {
   readonly onDecision: (decision: NetworkDecision) => void
-  /** A line for each place that could not be reached, in the order of first refusal. */
-  readonly notes: () => ReadonlyArray<string>
+  /** A line for each place that could not be reached, in the order of first refusal, and those that were denied as facts. */
+  readonly denials: () => Denials
 }
 
 /** Places told one by one; others are counted. */
 const MOST_PLACES = 20
 
 export const networkNotes = (profile: string): NetworkNotes => {
-  const counts = new Map<string, number>()
+  const places = new Map<string, { readonly decision: NetworkDecision; count: number }>()
   let others = 0
   return {
     onDecision: (decision) => {
       if (decision.outcome === "allowed") return
       const line = lineOf(profile, decision)
-      if (counts.has(line) || counts.size < MOST_PLACES) counts.set(line, (counts.get(line) ?? 0) + 1)
+      const known = places.get(line)
+      if (known !== undefined) known.count++
+      else if (places.size < MOST_PLACES) places.set(line, { decision, count: 1 })
       else others++
     },
-    notes: () => [
-      ...[...counts].map(([line, count]) => (count === 1 ? line : `${line} (${count} times)`)),
-      ...(others === 0 ? [] : [`network: ${others} more connections were not made`]),
-    ],
+    denials: () => ({
+      notes: [
+        ...[...places].map(([line, { count }]) => (count === 1 ? line : `${line} (${count} times)`)),
+        ...(others === 0 ? [] : [`network: ${others} more connections were not made`]),
+      ],
+      network: [...places.values()].flatMap(({ count, decision }) => (decision.outcome === "denied" ? [factOf(decision, count)] : [])),
+    }),
   }
 }
+
+const factOf = ({ host, port, reason }: NetworkDecision, count: number): NetworkDenial => ({
+  ...(host === "" ? {} : { host, port }),
+  reason,
+  count,
+})
 
 const lineOf = (profile: string, { host, outcome, port, reason }: NetworkDecision): string => {
   const place = host === "" ? "a connection" : `${host.includes(":") ? `[${host}]` : host}:${port}`
@@ -33,3 +46,14 @@ const lineOf = (profile: string, { host, outcome, port, reason }: NetworkDecisio
     ? `network: profile "${profile}" does not allow ${place}: ${reason}`
     : `network: ${place} was not reached: ${reason}`
 }
+
+/** What the kernel refused to a command that has no network but loopback. */
+export const refusedByKernel = (profile: string, network: string, count: number): Denials =>
+  count === 0
+    ? { notes: [], network: [] }
+    : {
+        notes: [
+          `network: disabled by profile "${profile}" (network: ${network}): the kernel refused ${count} ${count === 1 ? "attempt" : "attempts"} to go further than loopback; looking up a name is one. This is no fault of the network.`,
+        ],
+        network: [{ reason: `network: ${network} (profile "${profile}")`, count }],
+      }

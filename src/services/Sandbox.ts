@@ -20,6 +20,8 @@ export type Holding =
       readonly enter: ReadonlyArray<string>
       /** Files that `enter` reads, on the descriptors from 4 on. */
       readonly files?: ReadonlyArray<string>
+      /** Is told the counters of the namespace's network when the command has ended. */
+      readonly onCounters?: (counters: string) => void
     }
   | { readonly by: "group"; readonly why: string }
 

@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { createServer as createHttp, type IncomingMessage } from "node:http"
 import { createServer as createTcp } from "node:net"
@@ -11,7 +10,6 @@ import { afterEach } from "vitest"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as NodeNetworkProxy from "../../src/layers/NodeNetworkProxy.ts"
 import * as NodeResolver from "../../src/layers/NodeResolver.ts"
-import { forwarded } from "../../src/layers/ProxyForwarder.ts"
 import { NameResolver, NetworkProxy } from "../../src/services/NetworkProxy.ts"
 import { clientHello } from "../support/ClientHello.ts"
 import { listenOn, type Names, type OpenedProxy, openProxy, originOf, socksRequest, type Talk, talkTo } from "../support/Proxying.ts"
@@ -587,76 +585,4 @@ it("resolves names as this machine does", async () => {
   const found = await Effect.runPromise(resolve("localhost"))
   assert.isTrue(found.some((address) => address === "127.0.0.1" || address === "::1"))
   assert.strictEqual((await Effect.runPromise(Effect.flip(resolve("no-such-name.invalid"))))._tag, "NameUnresolved")
-})
-
-describe("the forwarder", () => {
-  const freePort = async (): Promise<number> => {
-    const server = await originOf()
-    await server.close()
-    return server.port
-  }
-  const runBehind = async (proxy: OpenedProxy, argv: ReadonlyArray<string>, port?: number) => {
-    const { argv: all, env } = forwarded({ node: process.execPath, socket: proxy.path, port: port ?? (await freePort()), argv })
-    const child = spawn(all[0], all.slice(1), { env: { PATH: process.env["PATH"], ...env }, stdio: ["ignore", "pipe", "pipe"] })
-    let output = ""
-    child.stdout.on("data", (chunk) => {
-      output += String(chunk)
-    })
-    child.stderr.on("data", (chunk) => {
-      output += String(chunk)
-    })
-    const ended = new Promise<{ readonly code: number | null; readonly signal: string | null; readonly output: string }>((resolve) =>
-      child.once("close", (code, signal) => resolve({ code, signal, output })),
-    )
-    return { child, ended, output: () => output }
-  }
-  const fetching = (url: string) =>
-    `fetch(${JSON.stringify(url)}).then(async (r) => console.log(r.status, await r.text()), (e) => console.log("failed", e.cause ?? e))`
-
-  it("listens before the command starts, and leads it to the proxy", async () => {
-    const { port } = await httpOrigin()
-    const proxy = await proxyOf(["api.test", "127.0.0.1"], local)
-    const node = process.execPath
-    const fine = await (await runBehind(proxy, [node, "-e", fetching(`http://api.test:${port}/x`)])).ended
-    assert.include(fine.output, `200 GET /x api.test:${port}`)
-    const denied = await (await runBehind(proxy, [node, "-e", fetching(`http://denied.test:${port}/`)])).ended
-    assert.match(denied.output, /^failed/u)
-    assert.deepStrictEqual(outcomes(proxy), [`allowed api.test:${port}`, `denied denied.test:${port}`])
-  })
-
-  it("ends as the command ends", async () => {
-    const proxy = await proxyOf([])
-    assert.strictEqual((await (await runBehind(proxy, ["sh", "-c", "exit 7"])).ended).code, 7)
-    for (const signal of ["SIGKILL", "SIGTERM", "SIGINT"])
-      assert.strictEqual((await (await runBehind(proxy, ["sh", "-c", `kill -s ${signal.slice(3)} $$`])).ended).signal, signal)
-    assert.strictEqual((await (await runBehind(proxy, ["sh", "-c", "kill -s PIPE $$"])).ended).code, 141)
-    const missing = await (await runBehind(proxy, ["no-such-program"])).ended
-    assert.strictEqual(missing.code, 127)
-    assert.include(missing.output, "no-such-program cannot be started")
-  })
-
-  it("stays while the command handles a signal, and passes options that look like its own", async () => {
-    const proxy = await proxyOf([])
-    const { child, ended, output } = await runBehind(proxy, [
-      "sh",
-      "-c",
-      'trap "echo caught; exit 3" TERM; echo ready $0; while :; do sleep 0.05; done',
-      "--eval",
-    ])
-    while (!output().includes("ready")) await new Promise((resolve) => child.stdout.once("data", resolve))
-    // The forwarder alone: it waits for the command.
-    child.kill("SIGTERM")
-    assert.include(output(), "ready --eval")
-    const [line] = (await import("node:fs")).readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").split(" ")
-    process.kill(Number(line), "SIGTERM")
-    assert.deepStrictEqual(await ended, { code: 3, signal: null, output: "ready --eval\ncaught\n" })
-  })
-
-  it("fails in words when its port is taken", async () => {
-    const proxy = await proxyOf([])
-    const taken = await origin()
-    const ended = await (await runBehind(proxy, ["true"], taken.port)).ended
-    assert.strictEqual(ended.code, 125)
-    assert.include(ended.output, "EADDRINUSE")
-  })
 })

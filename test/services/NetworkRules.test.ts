@@ -229,16 +229,17 @@ describe("SOCKS5", () => {
 
 describe("notes", () => {
   it("tell each place once with how often, and no more places than fit", () => {
-    const { notes, onDecision } = networkNotes("guarded")
+    const { denials, onDecision } = networkNotes("guarded")
     for (let turn = 0; turn < 3; turn++) onDecision({ outcome: "denied", host: "a.example", port: 443, reason: "no rule allows it" })
     onDecision({ outcome: "allowed", host: "b.example", port: 443, reason: "rule b.example" })
     onDecision({ outcome: "failed", host: "::1", port: 80, reason: "ECONNREFUSED" })
-    assert.deepStrictEqual(notes(), [
+    assert.deepStrictEqual(denials().network, [{ host: "a.example", port: 443, reason: "no rule allows it", count: 3 }])
+    assert.deepStrictEqual(denials().notes, [
       'network: profile "guarded" does not allow a.example:443: no rule allows it (3 times)',
       "network: [::1]:80 was not reached: ECONNREFUSED",
     ])
     for (let port = 1; port <= 100; port++) onDecision({ outcome: "denied", host: "x", port, reason: "no rule allows it" })
-    assert.strictEqual(notes().length, 21)
-    assert.strictEqual(notes().at(-1), "network: 82 more connections were not made")
+    assert.strictEqual(denials().notes.length, 21)
+    assert.strictEqual(denials().notes.at(-1), "network: 82 more connections were not made")
   })
 })

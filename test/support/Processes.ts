@@ -5,7 +5,9 @@ import { join } from "node:path"
 import { Effect, Layer, Schedule, Struct } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
+import * as NodeNetworkProxy from "../../src/layers/NodeNetworkProxy.ts"
 import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
+import * as NodeResolver from "../../src/layers/NodeResolver.ts"
 import type { SandboxSettings } from "../../src/layers/SandboxPlans.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
@@ -18,7 +20,10 @@ export const temporaryFolder = Effect.acquireRelease(
 
 /** The sandbox of this machine, for a server with this state folder and these workspaces. */
 export const layerSandbox = (stateFolder: string, workspaces: SandboxSettings["workspaces"] = []) =>
-  Bubblewrap.layer({ stateFolder, workspaces }).pipe(Layer.provide(NodeIdentity.layer))
+  Bubblewrap.layer({ stateFolder, workspaces }).pipe(
+    Layer.provide(NodeNetworkProxy.layer(join(stateFolder, "proxies"))),
+    Layer.provide([NodeIdentity.layer, NodeResolver.layer]),
+  )
 
 /** What keeps processes together on this machine. */
 export const holding = await Effect.runPromise(
