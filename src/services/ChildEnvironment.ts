@@ -26,6 +26,8 @@ const NON_INTERACTIVE: Variables = {
   GIT_EDITOR: "true",
   GIT_TERMINAL_PROMPT: "0",
   DEBIAN_FRONTEND: "noninteractive",
+  // Bash takes an input that is a socket for a login from afar and reads ~/.bashrc, but not where it is not the first shell.
+  SHLVL: "1",
 }
 
 /** Beside those: a program in a terminal may draw and move in it. */
