@@ -42,6 +42,9 @@ const makeStage = () => {
     XDG_STATE_HOME: join(folder, "state"),
     XDG_CONFIG_HOME: join(folder, "config"),
   }
+  const wideConfig = join(folder, "config/wide.json")
+  const profiles = { wide: { extends: "workspace-write", limits: { processes: 64 } } }
+  fs.writeFileSync(wideConfig, JSON.stringify({ workspaces: { work: { root: work, profile: "wide" } }, profiles }))
   const start = (server) => {
     const client = new Client(server, (ended) => clients.delete(ended))
     clients.add(client)
@@ -51,17 +54,18 @@ const makeStage = () => {
     for (const client of clients) client.kill()
     fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   }
-  return { work, env, start, clear, clients }
+  return { work, env, wideConfig, start, clear, clients }
 }
 
 /** One long-lived client a server, started anew when its server has ended. */
 const makePool = (start) => {
   const open = new Map()
   return async (server) => {
-    const known = open.get(server.name)
+    const key = server.key ?? server.name
+    const known = open.get(key)
     if (known !== undefined && known.ended === undefined) return known
     const client = start(server)
-    open.set(server.name, client)
+    open.set(key, client)
     await client.open()
     return client
   }
@@ -88,8 +92,9 @@ const isWrong = (sample) => sample.wrong !== undefined
  * Warm-up, then rounds in turns (A B, B A, …), until they are done, the job's time is up or a result is wrong. Of the
  * warm-up only wrong results count.
  */
-const runJob = async (job, { rounds, quick }, servers, stage, clientOf) => {
+const runJob = async (job, { rounds, quick }, all, stage, clientOf) => {
   job.prepare?.()
+  const servers = all.map((server) => (job.isWide ? { ...server, ...server.wide } : server))
   const wanted = Math.min(rounds, job.rounds ?? rounds)
   const calls = quick ? Math.ceil(job.calls / 5) : job.calls
   const until = performance.now() + jobBudget

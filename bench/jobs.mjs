@@ -167,6 +167,11 @@ const exitsWith0 = (codes) => {
   return wrong === undefined ? undefined : `exit code ${wrong}, expected 0`
 }
 
+const manySleeps =
+  (count, seconds) =>
+  ({ server, client }) =>
+    Promise.all(Array.from({ length: count }, () => server.run(client, ["sleep", String(seconds)])))
+
 const hasTerminals = fs.existsSync(new URL("../node_modules/node-pty", import.meta.url))
 
 /** One line told to a live `cat` and back; in a terminal it comes back as an echo at once, in the other's case as output. */
@@ -181,6 +186,36 @@ const tripJob = (id, title, tty) => ({
     )({ server, client })
     await server.hush(client, talker)
     return sample
+  },
+})
+
+const printed = (work, bytes) => ({
+  ...{ unit: "ms", calls: 1 },
+  measure: timed(({ server, client }) => {
+    const print = `head -c ${bytes} /dev/zero`
+    return server.run(client, ["sh", "-c", server.name === "floor" ? `${print} | cat > ${join(work, "printed")}` : print])
+  }, exitsWith0),
+})
+
+/** The longest of all pings while something goes on: how long the server's one thread was busy with it at most. */
+const longestPing = async (client, work) => {
+  const ended = work.then(() => true)
+  let longest = 0
+  for (let isOver = false; !isOver; ) {
+    const from = performance.now()
+    await client.request("ping", {})
+    longest = Math.max(longest, performance.now() - from)
+    isOver = await Promise.race([ended, sleep(2).then(() => false)])
+  }
+  return longest
+}
+
+const pingJob = (id, title, begin) => ({
+  ...{ id, title, unit: "ms", calls: 1, rounds: 3, isWide: true },
+  measure: async ({ server, client }) => {
+    const work = begin(server, client)
+    const value = await longestPing(client, work)
+    return { value, wrong: exitsWith0(await work) }
   },
 })
 
@@ -230,16 +265,17 @@ export const makeJobs = (fixtures, work, program) => [
       ]
     : []),
   {
-    ...{ id: "sleep-16", title: "16 times sleep 0.2 at once", unit: "ms", calls: 1, rounds: 5, aim: 1.25 },
-    measure: timed(({ server, client }) => Promise.all(Array.from({ length: 16 }, () => server.run(client, ["sleep", "0.2"]))), exitsWith0),
+    ...{ id: "sleep-50", title: "50 times sleep 0.2 at once", unit: "ms", calls: 1, rounds: 5, aim: 1.25, isWide: true },
+    measure: timed(manySleeps(50, 0.2), exitsWith0),
   },
-  {
-    ...{ id: "output-100m", title: "100 MB of output, the floor's into a file", unit: "ms", calls: 1, rounds: 5, aim: 1.5 },
-    measure: timed(({ server, client }) => {
-      const print = "head -c 100000000 /dev/zero"
-      return server.run(client, ["sh", "-c", server.name === "floor" ? `${print} | cat > ${join(work, "printed")}` : print])
-    }, exitsWith0),
-  },
+  { ...printed(work, 100_000_000), id: "output-100m", title: "100 MB of output, the floor's into a file", rounds: 5, aim: 1.5 },
+  { ...printed(work, 1_000_000_000), id: "output-1g", title: "1 GB of output, the floor's into a file", rounds: 3, aim: 1.5 },
+  pingJob("ping-starts", "longest ping while 50 commands start and end", (server, client) => manySleeps(50, 0.2)({ server, client })),
+  pingJob("ping-output", "longest ping while 1 GB is printed", (server, client) =>
+    printed(work, 1_000_000_000)
+      .measure({ server, client })
+      .then(({ wrong }) => (wrong === undefined ? 0 : 1)),
+  ),
   tripJob("pipe-trip", "a line to a live program and back", false),
   ...(hasTerminals ? [tripJob("terminal-trip", "the same in a terminal, the floor over a pipe", true)] : []),
   { ...readJob("small-1000", "small call, 1,000 in a row", fixtures.small, 1_000, 2), rounds: 4 },

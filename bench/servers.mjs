@@ -8,12 +8,16 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 export const builtServer = here("../dist/main.mjs")
 
-/** `work` is the folder served (its name is the workspace id); `env` the environment both servers get. */
-export const makeServers = ({ work, env }) => {
+/**
+ * `work` is the folder served (its name is the workspace id); `env` the environment both servers get; `wideConfig` a
+ * configuration that lets more commands run at once than there are by default.
+ */
+export const makeServers = ({ work, env, wideConfig }) => {
   const workspace = { workspace_id: work.slice(work.lastIndexOf("/") + 1) }
   const node = process.execPath
+  const wide = { key: "codespace, wide", argv: [node, builtServer, "mcp", "--config", wideConfig] }
   return [
-    { name: "codespace", argv: [node, builtServer, "mcp", work], cwd: work, env, ...codespaceVerbs(workspace) },
+    { name: "codespace", argv: [node, builtServer, "mcp", work], wide, cwd: work, env, ...codespaceVerbs(workspace) },
     { name: "floor", argv: [node, here("floor.mjs")], cwd: work, env, ...floorVerbs },
   ]
 }

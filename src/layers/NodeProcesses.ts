@@ -5,7 +5,7 @@
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Exit, Layer, Schedule, Scope } from "effect"
+import { Effect, Exit, Layer, Schedule, Scope, Semaphore } from "effect"
 import type { SearchPath } from "../schema/Config.ts"
 import { type Child, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
@@ -55,13 +55,14 @@ export const layer = (
       yield* Effect.forkScoped(Effect.repeat(Effect.delay(Effect.ignoreCause(clear, { log: true }), CLEAR_EVERY), Schedule.forever))
       const shell = shellOf()
       const terminals = new Set<string>()
+      const turn = turnsOf(yield* Semaphore.make(1))
       const scope = yield* Effect.scope
       // A server that never runs a command needs no watchdog.
       const ready = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
       return ProcessSpawner.of({
         spawn: (request) =>
           Effect.andThen(
-            ready,
+            Effect.andThen(ready, turn),
             start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, openTerminal, terminals }),
           ),
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
@@ -73,6 +74,18 @@ export const layer = (
 /** Bash where there is one, since that is what scripts are written for. */
 const shellOf = (): string =>
   ["/bin", "/usr/bin", ...HostEnvironment.searchPath()].map((folder) => join(folder, "bash")).find((file) => existsSync(file)) ?? "/bin/sh"
+
+/**
+ * Node does nothing else while it starts a program. Of many that are to be started at once each has a turn of the event loop
+ * of its own, so that whoever asks for something else in between waits for one of them, not for all.
+ */
+const turnsOf = (one: Semaphore.Semaphore): Effect.Effect<void> =>
+  one.withPermits(1)(
+    Effect.callback<void>((resume) => {
+      const turn = setImmediate(() => resume(Effect.void))
+      return Effect.sync(() => clearImmediate(turn))
+    }),
+  )
 
 /** Where a process is started: its spool, its mark, and the terminals there are. */
 interface Place {

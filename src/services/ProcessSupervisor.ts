@@ -143,6 +143,10 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   const run = yield* FiberSet.runtime(watchers)()
 
   const live = () => [...processes.values()].filter((process) => process.ending === undefined)
+  /** Those that are being started count as processes: many may be started at one time. */
+  const starting = new Map<ProcessId, WorkspaceId>()
+  const liveIn = (workspace: WorkspaceId): number =>
+    [...live().map(({ workspaceId }) => workspaceId), ...starting.values()].filter((id) => id === workspace).length
 
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
@@ -170,35 +174,40 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   yield* Effect.forkScoped(Effect.repeat(forgetOutdated, Schedule.spaced(Math.min(FORGET_EVERY, keptForMs))))
 
   /** What one process may keep while others of its workspace live too. */
-  const shareOf = (workspaceId: WorkspaceId, limit: number): number => {
-    const count = live().filter((process) => process.workspaceId === workspaceId).length
-    return Math.floor(Math.min(limit, (SHARE * limit) / Math.max(1, count)))
-  }
+  const shareOf = (workspaceId: WorkspaceId, limit: number): number =>
+    Math.floor(Math.min(limit, (SHARE * limit) / Math.max(1, liveIn(workspaceId))))
 
-  const start = Effect.fn("ProcessSupervisor.start")(function* (request: StartRequest) {
-    const refusal = refusalOf(request, live().filter(({ workspaceId }) => workspaceId === request.workspaceId).length, isClosing)
-    if (refusal !== undefined) return yield* refusal
-    const id = yield* newId
-    const { split = false, stdin, tty } = request
-    const env = { ...baseEnvironment(yield* spawner.hostEnvironment), ...(tty === undefined ? {} : terminalEnvironment), ...request.env }
-    const startedAt = yield* now
+  /** Makes a confinement and starts the program in it. The confinement goes with its scope; with a failure at once. */
+  const spawn = Effect.fnUntraced(function* (
+    id: ProcessId,
+    { access, argv, cwd, env, split = false, stdin, tty, ...confines }: StartRequest,
+  ) {
     const confinement = yield* Scope.make()
-    const { child, entrance } = yield* Effect.gen(function* () {
-      const entrance = yield* sandbox.enter(request, request.access)
+    return yield* Effect.gen(function* () {
+      const entrance = yield* sandbox.enter(confines, access)
+      const base = baseEnvironment(yield* spawner.hostEnvironment)
       const child = yield* spawner.spawn({
-        id,
-        argv: request.argv,
-        cwd: request.cwd,
-        env: entrance.environment(env),
-        stdin,
-        split,
-        holding: entrance.holding,
+        ...{ id, argv, cwd, stdin, split, holding: entrance.holding },
+        env: entrance.environment({ ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }),
         ...(tty === undefined ? {} : { tty }),
       })
-      return { child, entrance }
+      return { child, entrance, confinement }
     }).pipe(
       Scope.provide(confinement),
       Effect.onError((cause) => Scope.close(confinement, Exit.failCause(cause))),
+    )
+  })
+
+  const start = Effect.fn("ProcessSupervisor.start")(function* (request: StartRequest) {
+    const refusal = refusalOf(request, liveIn(request.workspaceId), isClosing)
+    if (refusal !== undefined) return yield* refusal
+    const id = yield* newId
+    const { stdin, tty } = request
+    const startedAt = yield* now
+    starting.set(id, request.workspaceId)
+    const { child, confinement, entrance } = yield* Effect.ensuring(
+      spawn(id, request),
+      Effect.sync(() => starting.delete(id)),
     )
     const process: ManagedProcess = {
       id,

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:f
 import { connect } from "node:net"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Result, Schedule, Scope } from "effect"
 import type { ProcessFacts, ProcessId } from "../../src/schema/Process.ts"
 import { ProcessSupervisor, type ReadRequest, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
 import type { Holding } from "../../src/services/Sandbox.ts"
@@ -230,6 +230,23 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>, by: Holdi
         assert.deepInclude(refusal, { _tag: "LIMIT_EXCEEDED", limit: "processes", value: 2, asked: 3 })
         yield* supervisor.terminate(id, 0)
         assert.deepInclude(yield* run(requestOf(["true"], two)), { exit_code: 0 })
+      }),
+    )
+
+    live("of processes holds when many are started at one time", () =>
+      Effect.gen(function* () {
+        const supervisor = yield* ProcessSupervisor
+        const one = supervisor.start(requestOf(["sleep", "100"], { limits: { ...limits, processes: 2 } }))
+        const starts = yield* Effect.all(
+          Array.from({ length: 6 }, () => Effect.result(one)),
+          { concurrency: "unbounded" },
+        )
+        assert.strictEqual(starts.filter(Result.isSuccess).length, 2)
+        assert.deepStrictEqual(
+          starts.filter(Result.isFailure).map(({ failure }) => failure._tag),
+          Array.from({ length: 4 }, () => "LIMIT_EXCEEDED"),
+        )
+        assert.strictEqual((yield* supervisor.list()).length, 2)
       }),
     )
 

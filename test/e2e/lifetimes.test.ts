@@ -70,9 +70,12 @@ const start = async (who: Who, made: Home) => {
   return { ...server, hostile }
 }
 
-/** Waits a moment for the kernel, then says what still lives. */
+/**
+ * Waits for the kernel and, for a sandbox that was only half made, for the watchdog, which takes its time on a machine with
+ * too much to do; then says what still lives.
+ */
 const survivors = async (made: Home): Promise<ReadonlyArray<string>> => {
-  await until(() => livingIn(made.home).length === 0, 3000).catch(() => undefined)
+  await until(() => livingIn(made.home).length === 0, 10_000).catch(() => undefined)
   return commandsIn(made.home)
 }
 
