@@ -62,9 +62,10 @@ export const layer = (
       return ProcessSpawner.of({
         spawn: (request) =>
           Effect.andThen(
-            Effect.andThen(ready, turn),
+            ready,
             start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, openTerminal, terminals }),
           ),
+        turn,
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
         shell: () => shell,
       })

@@ -161,12 +161,13 @@ const copy = (stream: ReadStream, master: number, file: number): (() => boolean)
       const count = writeSync(file, bytes)
       if (count < bytes.length) put(bytes.subarray(count))
     } catch {
+      const kept = Buffer.from(bytes)
       isStalled = true
       stream.pause()
       setTimeout(() => {
         if (stream.destroyed) return
         isStalled = false
-        put(bytes)
+        put(kept)
         if (!isStalled) stream.resume()
       }, RETRY).unref()
     }
@@ -187,12 +188,14 @@ const copy = (stream: ReadStream, master: number, file: number): (() => boolean)
   return finish
 }
 
-/** What a terminal has now; undefined when that is nothing. */
+/** One for all: what is read is written at once. */
+const buffer = Buffer.allocUnsafe(65_536)
+
+/** What a terminal has now, until the next time; undefined when that is nothing. */
 const readNow = (master: number): Buffer | undefined => {
-  const bytes = Buffer.allocUnsafe(65_536)
   try {
-    const count = readSync(master, bytes)
-    return count === 0 ? undefined : bytes.subarray(0, count)
+    const count = readSync(master, buffer)
+    return count === 0 ? undefined : buffer.subarray(0, count)
   } catch {
     return undefined
   }

@@ -95,6 +95,8 @@ export class ProcessSpawner extends Context.Service<
     readonly spawn: (
       request: SpawnRequest,
     ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
+    /** Waits for a time in which nothing else is being started, so that many starts leave room for other work between them. */
+    readonly turn: Effect.Effect<void>
     /** The variables this server was started with, and PATH as the operator wants it; found out once. */
     readonly hostEnvironment: Effect.Effect<Variables>
     /** Path of the shell that scripts run in. */

@@ -184,8 +184,10 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   ) {
     const confinement = yield* Scope.make()
     return yield* Effect.gen(function* () {
+      yield* spawner.turn
       const entrance = yield* sandbox.enter(confines, access)
       const base = baseEnvironment(yield* spawner.hostEnvironment)
+      yield* spawner.turn
       const child = yield* spawner.spawn({
         ...{ id, argv, cwd, stdin, split, holding: entrance.holding },
         env: entrance.environment({ ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }),

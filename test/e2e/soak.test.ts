@@ -80,7 +80,7 @@ describe.skipIf(!existsSync(main) || !isLinux)("the built program", { timeout: 6
     // The watchdog is the only child there is.
     await until(() => children(server.pid).filter(isZombie).length === 0 && children(server.pid).length <= 1)
     await until(() => descriptors(server.pid) <= files + 5)
-    expect(grown).toBeLessThan(80_000_000)
+    expect(grown).toBeLessThan(200_000_000)
     const spools = join(server.made.home, "state/codespace/spools")
     const kept = readdirSync(spools).flatMap((name) => readdirSync(join(spools, name)))
     expect(kept.length).toBeLessThanOrEqual(2 * 200 + 2)

@@ -67,6 +67,7 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration) {
         puppets.push(puppet)
         return puppet.child
       }),
+    turn: Effect.void,
     hostEnvironment: Effect.succeed({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
   })
