@@ -300,19 +300,19 @@ describe("ProcessSupervisor", () => {
 
   it.effect("forgets an ended process with its spool once its time is over, and never one that runs", () =>
     Effect.gen(function* () {
-      const { supervisor, puppets } = yield* stageKeeping(Duration.hours(2))
-      const long = { limits: { ...limits, timeout_ms: 86_400_000 } }
+      const { supervisor, puppets } = yield* stageKeeping(Duration.minutes(3))
+      const long = { limits: { ...limits, timeout_ms: 3_600_000 } }
       const ended = yield* supervisor.start(requestOf(["x"], long))
       const runs = yield* supervisor.start(requestOf(["y"], long))
-      yield* TestClock.adjust(Duration.minutes(30))
+      yield* TestClock.adjust(Duration.seconds(30))
       puppets[0]!.end({ code: 0 })
-      yield* TestClock.adjust(Duration.minutes(119))
+      yield* TestClock.adjust(Duration.seconds(175))
       assert.strictEqual((yield* facts(supervisor, ended)).state, "exited")
       assert.isFalse(puppets[0]!.isRemoved)
-      yield* TestClock.adjust(Duration.minutes(2))
+      yield* TestClock.adjust(Duration.seconds(66))
       assert.strictEqual((yield* Effect.flip(facts(supervisor, ended)))._tag, "PROCESS_NOT_FOUND")
       assert.isTrue(puppets[0]!.isRemoved)
-      yield* TestClock.adjust(Duration.hours(5))
+      yield* TestClock.adjust(Duration.seconds(200))
       assert.strictEqual((yield* facts(supervisor, runs)).state, "running")
       assert.deepStrictEqual(
         (yield* supervisor.list()).map(({ process_id }) => process_id),
