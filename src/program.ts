@@ -90,7 +90,15 @@ export const makeProgram = Effect.fnUntraced(function* (
       documents: Context.get(own, ClientDocuments),
     })
     const api = yield* operatorApi((request) => isOperator(operator, request))
-    const options = { ...config.http, ...login, ...(port === undefined ? {} : { port }), table, operator, log }
+    const options = {
+      ...config.http,
+      perCaller: config.http.per_caller,
+      ...login,
+      ...(port === undefined ? {} : { port }),
+      table,
+      operator,
+      log,
+    }
     const server = yield* Layer.build(
       http.layer(options, Layer.mergeAll(loginRoutes(operator), approvalRoutes(operator, approvals), routes, api)),
     )

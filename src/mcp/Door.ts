@@ -30,8 +30,9 @@ export const rejection = (
   code: number,
   message: string,
   headers: Record<string, string> = {},
+  data?: object,
 ): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id: null }), {
+  HttpServerResponse.text(JSON.stringify({ jsonrpc: "2.0", error: { code, message, ...(data === undefined ? {} : { data }) }, id: null }), {
     status,
     contentType: "application/json",
     headers,

@@ -15,9 +15,12 @@ import {
 } from "@modelcontextprotocol/server"
 import { ByteSize, Clock, Effect, Schedule, type Scope } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { LimitExceeded } from "../schema/Policy.ts"
+import { toRecord } from "../schema/Refusal.ts"
 import { type Authority, toAuthInfo } from "./Authority.ts"
 import { cancelled, plainCall } from "./Calls.ts"
 import { authorize, type DoorOptions, rejection } from "./Door.ts"
+import { type CallerLimits, callerLimits, FlowControl } from "./FlowControl.ts"
 import { factoryOf } from "./Server.ts"
 import { type Session, type SessionLimits, Sessions, sessionLimits } from "./Sessions.ts"
 import type { ToolTable } from "./ToolTable.ts"
@@ -26,6 +29,7 @@ export interface EndpointOptions extends DoorOptions {
   readonly table: ToolTable
   readonly log: (line: string) => void
   readonly limits?: Partial<SessionLimits>
+  readonly perCaller?: Partial<CallerLimits>
 }
 
 /** Longest request body, in bytes. */
@@ -35,8 +39,10 @@ type Rejected = HttpServerResponse.HttpServerResponse
 
 /** Answers requests until the scope ends; sessions end with it. */
 export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOptions) {
-  const { table } = options
-  const limits = { ...sessionLimits, ...options.limits }
+  const perCaller = { ...callerLimits, ...options.perCaller }
+  const flow = new FlowControl(perCaller)
+  const table = flow.over(options.table)
+  const limits = { ...sessionLimits, perCaller: perCaller.sessions, ...options.limits }
   const clock = yield* Clock.Clock
   const sessions = yield* Effect.acquireRelease(
     Effect.sync(() => new Sessions(table, limits, () => clock.currentTimeMillisUnsafe())),
@@ -46,12 +52,13 @@ export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOption
     Effect.repeat(Schedule.spaced(Math.max(10, Math.min(60_000, limits.idle / 4)))),
     Effect.forkScoped,
   )
-  const stateless = yield* statelessHandlers(options, limits.keepAlive)
+  const stateless = yield* statelessHandlers(table, options.log, limits.keepAlive)
   const authorityOf = authorize(options)
 
   const answer = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     const authority = yield* authorityOf(request)
     if (request.method !== "POST") return yield* withoutBody(sessions, { request, authority })
+    yield* room(flow, authority, request)
     const body = yield* readBody(request)
     if (isPlain(request, body) || isLegacy(request, body)) return yield* inSession(sessions, table, { request, authority, body })
     const handler = stateless(request.headers["mcp-name"])
@@ -88,7 +95,7 @@ const isLegacy = ({ headers }: HttpServerRequest.HttpServerRequest, body: unknow
  * The 2026 era: one handler sends nothing before the result, so that errors get their own status; the other one opens a
  * stream at once, so that a call which waits shows signs of life.
  */
-const statelessHandlers = Effect.fnUntraced(function* ({ table, log }: EndpointOptions, keepAliveMs: number) {
+const statelessHandlers = Effect.fnUntraced(function* (table: ToolTable, log: EndpointOptions["log"], keepAliveMs: number) {
   const common = {
     legacy: "reject",
     keepAliveMs,
@@ -133,8 +140,11 @@ const inSession = Effect.fnUntraced(function* (
   }
   if (!isInitializeRequest(body)) return rejection(400, -32000, "Mcp-Session-Id is required")
   const opened = yield* Effect.promise(() => sessions.open(authority, body.params.clientInfo))
+  if (opened instanceof LimitExceeded) return overLimit(opened)
   if (opened === undefined) return rejection(503, -32000, "every session is in use; try again later", { "retry-after": "5" })
-  return yield* inUse(sessions, opened, asked)
+  const response = yield* inUse(sessions, opened, asked)
+  if (response.status !== 200) sessions.drop(opened)
+  return response
 })
 
 const sessionOf = (sessions: Sessions, { request, authority }: Asked): Effect.Effect<Session | undefined, Rejected> => {
@@ -186,11 +196,26 @@ const isOrdinary = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =
   )
 }
 
+/** Room for a body, until the response has been sent. One that does not tell its length may be as long as any. */
+const room = (flow: FlowControl, { name }: Authority, { headers }: HttpServerRequest.HttpServerRequest) =>
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      const length = headers["content-length"] === undefined ? bodyLimit : Number(headers["content-length"])
+      if (length > bodyLimit) return Effect.fail(tooLarge)
+      const release = flow.take(name, "bytes", length)
+      return typeof release === "function" ? Effect.succeed(release) : Effect.fail(overLimit(release))
+    }),
+    (release) => Effect.sync(release),
+  )
+
+/** A refusal where there is no call yet that could have it as its result. */
+const overLimit = (refusal: LimitExceeded): Rejected =>
+  rejection(429, -32000, `LIMIT_EXCEEDED: ${refusal.message}`, { "retry-after": "1" }, toRecord(refusal))
+
 /** The parsed body, or why it is not one. */
 const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<unknown, Rejected> {
   if (!isJsonContentType(request.headers["content-type"] ?? null))
     return yield* Effect.fail(rejection(415, -32000, "Content-Type must be application/json"))
-  if (Number(request.headers["content-length"] ?? 0) > bodyLimit) return yield* Effect.fail(tooLarge)
   const text = yield* request.text.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(bodyLimit)),
     Effect.mapError(unreadable),

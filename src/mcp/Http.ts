@@ -7,10 +7,12 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { Operator } from "../services/Operator.ts"
-import { foreign } from "./Door.ts"
+import { crossOrigin } from "./CrossOrigin.ts"
+import { foreign, rejection } from "./Door.ts"
 import { type EndpointOptions, makeEndpoint } from "./Endpoint.ts"
 import { operatorOnly } from "./OperatorDoor.ts"
 import { loopback } from "./Origin.ts"
+import { ambiguity } from "./RequestForm.ts"
 
 export interface HttpOptions extends EndpointOptions {
   /** Who alone may ask for the health. Open to everyone on loopback when absent. */
@@ -21,6 +23,8 @@ export interface ListenOptions extends HttpOptions {
   readonly host: string
   /** 0 takes a free one. */
   readonly port: number
+  /** How long a client may take to send a request, in milliseconds. */
+  readonly patience?: number
 }
 
 /** The address cannot be listened on. */
@@ -47,13 +51,14 @@ const routes = (options: HttpOptions): Layer.Layer<never, never, HttpRouter.Http
 
 /** A server with these routes and any others, listening until the scope ends. Host and Origin are checked for all. */
 export const layer = <E = never, R = never>(options: ListenOptions, others?: Layer.Layer<never, E, R>) => {
-  const server = createServer({ keepAliveTimeout: 75_000 })
+  const server = listener(options.patience ?? PATIENCE)
   const isForeign = foreign(options)
+  const { preflight, readable } = crossOrigin(options.origins ?? [])
   const check = HttpRouter.middleware(
     Effect.succeed((handled) =>
       Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-        const refusal = isForeign(request)
-        return refusal === undefined ? handled : Effect.succeed(refusal)
+        const answered = malformed(request) ?? isForeign(request) ?? preflight(request)
+        return answered === undefined ? Effect.map(handled, (response) => readable(request, response)) : Effect.succeed(answered)
       }),
     ),
     { global: true },
@@ -62,6 +67,28 @@ export const layer = <E = never, R = never>(options: ListenOptions, others?: Lay
   const hangUp = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())))
   const all = Layer.mergeAll(check, hangUp, routes(options), others ?? Layer.empty)
   return HttpRouter.serve(all, { disableLogger: true, disableListenLog: true }).pipe(Layer.provideMerge(listening(options, server)))
+}
+
+/** Milliseconds for a whole request, and for its headers: whoever is slower is cut off, so that nobody fills the places. */
+const PATIENCE = 60_000
+const HEADER_PATIENCE = 15_000
+/** Connections at once. Every session of every caller may have its stream and some calls. */
+const CONNECTIONS = 1_000
+
+const listener = (patience: number): Server => {
+  const server = createServer({
+    keepAliveTimeout: 75_000,
+    requestTimeout: patience,
+    headersTimeout: Math.min(patience, HEADER_PATIENCE),
+    connectionsCheckingInterval: Math.min(patience, 5_000),
+  })
+  server.maxConnections = CONNECTIONS
+  return server
+}
+
+const malformed = (request: HttpServerRequest.HttpServerRequest) => {
+  const problem = ambiguity(request)
+  return problem === undefined ? undefined : rejection(400, -32600, `Invalid Request: ${problem}`, { connection: "close" })
 }
 
 /** Where clients find the endpoint of a server that listens. */

@@ -4,14 +4,18 @@
  * that still wait are interrupted with their session; what they started is not the session's.
  */
 import { type McpServerFactory, WebStandardStreamableHTTPServerTransport as SessionTransport } from "@modelcontextprotocol/server"
+import type { LimitExceeded } from "../schema/Policy.ts"
 import { type Authority, toAuthInfo } from "./Authority.ts"
 import { Calls } from "./Calls.ts"
+import { callerLimits, tooMany } from "./FlowControl.ts"
 import { Replay } from "./Replay.ts"
 import { factoryOf } from "./Server.ts"
 import type { Client, ToolTable } from "./ToolTable.ts"
 
 export interface SessionLimits {
   readonly count: number
+  /** Of these for one caller. */
+  readonly perCaller: number
   /** How long a session without an open request lasts, in milliseconds. */
   readonly idle: number
   readonly replayCount: number
@@ -22,6 +26,7 @@ export interface SessionLimits {
 
 export const sessionLimits: SessionLimits = {
   count: 200,
+  perCaller: callerLimits.sessions,
   idle: 30 * 60_000,
   replayCount: 500,
   replayBytes: 1024 * 1024,
@@ -73,17 +78,19 @@ export class Sessions {
   }
 
   /**
-   * Prepares a session for an `initialize` request of this client; it counts once the SDK has accepted that. Undefined when every place
-   * is taken by a session in use.
+   * Prepares a session for an `initialize` request of this client; one that the SDK does not accept is to be dropped. Undefined when every
+   * place is taken by a session in use, a refusal when every place of this caller is.
    */
-  async open(authority: Authority, client: Client): Promise<Session | undefined> {
-    if (!this.#makeRoom()) return undefined
+  async open(authority: Authority, client: Client): Promise<Session | LimitExceeded | undefined> {
+    const { count, perCaller } = this.#limits
+    const own = [...this.#sessions.values()].filter(({ owner }) => owner === authority.name)
+    if (!this.#makeRoom(own, perCaller)) return tooMany({ ...callerLimits, sessions: perCaller }, "sessions", own.length + 1)
+    if (!this.#makeRoom([...this.#sessions.values()], count)) return undefined
     const transport = new SessionTransport({
       sessionIdGenerator: () => session.id,
       eventStore: new Replay(this.#limits.replayCount, this.#limits.replayBytes),
       retryInterval: 1_000,
       keepAliveMs: this.#limits.keepAlive,
-      onsessioninitialized: (id) => void this.#sessions.set(id, session),
     })
     const session: Session = {
       id: crypto.randomUUID(),
@@ -98,8 +105,15 @@ export class Sessions {
       this.#sessions.delete(session.id)
       session.calls.close()
     }
+    // It takes its place at once: of many that are opened at the same time none is overlooked.
+    this.#sessions.set(session.id, session)
     await connect(factoryOf(this.#table), authority, transport)
     return session
+  }
+
+  /** Ends a session. */
+  drop(session: Session): void {
+    this.#end(session)
   }
 
   /** Ends the sessions that have been idle for too long. */
@@ -118,10 +132,11 @@ export class Sessions {
   }
 
   /** A client that lost its session starts a new one; so those unused for longest give way. */
-  #makeRoom(): boolean {
-    const idle = [...this.#sessions.values()].filter((session) => session.open === 0).sort((a, b) => a.seen - b.seen)
-    for (const session of idle.slice(0, Math.max(0, this.#sessions.size - this.#limits.count + 1))) this.#end(session)
-    return this.#sessions.size < this.#limits.count
+  #makeRoom(among: ReadonlyArray<Session>, count: number): boolean {
+    const tooMany = Math.max(0, among.length - count + 1)
+    const idle = among.filter((session) => session.open === 0).sort((a, b) => a.seen - b.seen)
+    for (const session of idle.slice(0, tooMany)) this.#end(session)
+    return idle.length >= tooMany
   }
 }
 

@@ -213,6 +213,14 @@ const Http = Schema.Struct({
   origins: field(Schema.Array(Origin), defaults.http.origins).annotate({
     description: "Origins of web pages that may call it",
   }),
+  per_caller: field(
+    Schema.Struct({
+      calls: field(atLeast(1), defaults.http.per_caller.calls).annotate({ description: "Calls that run" }),
+      sessions: field(atLeast(1), defaults.http.per_caller.sessions).annotate({ description: "Sessions; the longest unused give way" }),
+      bytes: field(atLeast(1), defaults.http.per_caller.bytes).annotate({ description: "Bytes of requests that are being answered" }),
+    }),
+    defaults.http.per_caller,
+  ).annotate({ description: "What one caller may take up at once; what is beyond is refused with LIMIT_EXCEEDED" }),
   issuer: field(Schema.NullOr(Schema.String.check(Schema.makeFilter(whyNoIssuer))), defaults.http.issuer).annotate({
     description: "The OAuth server whose tokens count, as its metadata names it; null where clients log in here",
   }),

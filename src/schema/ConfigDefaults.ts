@@ -9,7 +9,15 @@ export const defaults = {
   environments: { host: { kind: "host" } },
   path: "server",
   approvals: { resolver: "operator", expires: Duration.hours(1) },
-  http: { host: "127.0.0.1", port: 8787, hosts: [], origins: [], issuer: null, login: "on" },
+  http: {
+    host: "127.0.0.1",
+    port: 8787,
+    hosts: [],
+    origins: [],
+    per_caller: { calls: 64, sessions: 50, bytes: 64 * 1024 ** 2 },
+    issuer: null,
+    login: "on",
+  },
   tools: ["all"],
   retention: { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 },
 } as const

@@ -45,6 +45,7 @@ export class AppConfig extends Context.Service<
       readonly port: number
       readonly hosts: ReadonlyArray<string>
       readonly origins: ReadonlyArray<string>
+      readonly per_caller: { readonly calls: number; readonly sessions: number; readonly bytes: number }
       readonly issuer: string | null
       readonly login: "on" | "off"
     }

@@ -49,7 +49,7 @@ describe("the door", () => {
     }),
   )
 
-  it.live("turns a foreign Host or Origin away before it looks at the token", () =>
+  it.live("turns a foreign Host or Origin away before it looks at the token (R111)", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge({ hosts: ["code.example"], origins: ["https://app.example:8443"] })
       const at = new URL(edge.url).host
@@ -211,7 +211,7 @@ describe("requests of the 2025 era", () => {
     }),
   )
 
-  it.live("takes a body up to 16 MiB, and says so about a longer one, counted or not", () =>
+  it.live("takes a body up to 16 MiB, and says so about a longer one, counted or not (R112)", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge()
       yield* promise(async () => {

@@ -20,7 +20,7 @@ const readUntil = async (response: Response, wanted: string): Promise<string> =>
   return text
 }
 
-describe("the life of a session", () => {
+describe("the life of a session (R109)", () => {
   it.effect("ends when it has been idle for too long, and only then", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge()
@@ -62,7 +62,7 @@ describe("the life of a session", () => {
 })
 
 describe("calls in a session", () => {
-  it.live("answers a ping and other calls while one waits, and shows signs of life", () =>
+  it.live("answers a ping and other calls while one waits, and shows signs of life (R108, R113, R114)", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge({ limits: { keepAlive: 50 } })
       yield* promise(async () => {
@@ -89,7 +89,7 @@ describe("calls in a session", () => {
     }),
   )
 
-  it.live("goes on when the connection is dropped, and the stream can be resumed from the last event", () =>
+  it.live("goes on when the connection is dropped, and the stream can be resumed from the last event (R125)", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge()
       yield* promise(async () => {
@@ -133,7 +133,7 @@ describe("calls in a session", () => {
     }),
   )
 
-  it.live("cancels a call that is answered without a stream", () =>
+  it.live("cancels a call that is answered without a stream (R108)", () =>
     Effect.gen(function* () {
       const edge = yield* openEdge()
       yield* promise(async () => {
