@@ -31,6 +31,10 @@ export const { commands }: Commands = {
     ops: { summary: "list recorded calls", load: async () => (await import("./ops.ts")).ops },
     show: { summary: "show all of one recorded call", load: async () => (await import("./show.ts")).show },
     inbox: { summary: "send instructions to the loops that work", load: async () => (await import("./inbox.ts")).inbox },
+    operator: {
+      summary: "say where the operator's credential lies, or make a new one",
+      load: async () => (await import("./operator.ts")).operator,
+    },
     approvals: { summary: "decide about calls that wait for a person", load: async () => (await import("./approvals.ts")).approvals },
     audit: { summary: "prove, export or renew the ledger", load: async () => (await import("./audit.ts")).audit },
   },

@@ -23,6 +23,7 @@ import { authorize, type DoorOptions, rejection } from "./Door.ts"
 import { type CallerLimits, callerLimits, FlowControl } from "./FlowControl.ts"
 import { factoryOf } from "./Server.ts"
 import { type Session, type SessionLimits, Sessions, sessionLimits } from "./Sessions.ts"
+import { clientText, messageFacts, Sightings } from "./Sightings.ts"
 import type { ToolTable } from "./ToolTable.ts"
 
 export interface EndpointOptions extends DoorOptions {
@@ -30,6 +31,8 @@ export interface EndpointOptions extends DoorOptions {
   readonly log: (line: string) => void
   readonly limits?: Partial<SessionLimits>
   readonly perCaller?: Partial<CallerLimits>
+  /** Notes every request that comes here. */
+  readonly sightings?: Sightings
 }
 
 /** Longest request body, in bytes. */
@@ -41,7 +44,8 @@ type Rejected = HttpServerResponse.HttpServerResponse
 export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOptions) {
   const perCaller = { ...callerLimits, ...options.perCaller }
   const flow = new FlowControl(perCaller)
-  const table = flow.over(options.table)
+  const sightings = options.sightings ?? new Sightings()
+  const table = sightings.over(flow.over(options.table))
   const limits = { ...sessionLimits, perCaller: perCaller.sessions, ...options.limits }
   const clock = yield* Clock.Clock
   const sessions = yield* Effect.acquireRelease(
@@ -55,17 +59,42 @@ export const makeEndpoint = Effect.fnUntraced(function* (options: EndpointOption
   const stateless = yield* statelessHandlers(table, options.log, limits.keepAlive)
   const authorityOf = authorize(options)
 
-  const answer = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-    const authority = yield* authorityOf(request)
+  const note = ({ headers, method }: HttpServerRequest.HttpServerRequest, outcome: string, body?: unknown, authority?: Authority) => {
+    const session = authority === undefined ? undefined : sessions.find(headers["mcp-session-id"] ?? "", authority.name)
+    const client = clientText(session?.client)
+    sightings.note(
+      clock.currentTimeMillisUnsafe(),
+      {
+        method,
+        ...(authority === undefined ? {} : { caller: authority.name }),
+        ...(session === undefined ? {} : { session: session.id.slice(0, 8) }),
+        ...(client === undefined ? {} : { client }),
+        ...messageFacts(body),
+        outcome,
+      },
+      authority,
+    )
+  }
+
+  const answer = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, noted: { authority?: Authority }) {
+    // Of this request alone, whatever else the caller has under way.
+    const authority = { ...(yield* authorityOf(request)) }
+    const body = request.method === "POST" ? yield* Effect.andThen(room(flow, authority, request), readBody(request)) : undefined
+    note(request, "under way", body, authority)
+    noted.authority = authority
     if (request.method !== "POST") return yield* withoutBody(sessions, { request, authority })
-    yield* room(flow, authority, request)
-    const body = yield* readBody(request)
     if (isPlain(request, body) || isLegacy(request, body)) return yield* inSession(sessions, table, { request, authority, body })
     const handler = stateless(request.headers["mcp-name"])
     return yield* respond(request, (sent) => handler.fetch(sent, { authInfo: toAuthInfo(authority, consoleOf(request)), parsedBody: body }))
   })
-  return (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Rejected, never, Scope.Scope> =>
-    Effect.catch(answer(request), Effect.succeed)
+  return (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Rejected, never, Scope.Scope> => {
+    const noted: { authority?: Authority } = {}
+    return Effect.catch(answer(request, noted), Effect.succeed).pipe(
+      Effect.tap(({ status }) =>
+        Effect.sync(() => (noted.authority === undefined ? note(request, String(status)) : sightings.answered(noted.authority, status))),
+      ),
+    )
+  }
 })
 
 /** A request that has passed the door. */

@@ -13,6 +13,8 @@ import { type EndpointOptions, makeEndpoint } from "./Endpoint.ts"
 import { operatorOnly } from "./OperatorDoor.ts"
 import { loopback } from "./Origin.ts"
 import { ambiguity } from "./RequestForm.ts"
+import { json } from "./ResourceMetadata.ts"
+import { Sightings } from "./Sightings.ts"
 
 export interface HttpOptions extends EndpointOptions {
   /** Who alone may ask for the health. Open to everyone on loopback when absent. */
@@ -43,8 +45,10 @@ export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFail
 const routes = (options: HttpOptions): Layer.Layer<never, never, HttpRouter.HttpRouter> =>
   HttpRouter.use(
     Effect.fnUntraced(function* (router) {
-      const endpoint = yield* makeEndpoint(options)
+      const sightings = new Sightings()
+      const endpoint = yield* makeEndpoint({ ...options, sightings })
       yield* router.add("*", "/mcp", endpoint)
+      yield* router.add("GET", "/api/requests", (request) => requestsSeen(options, sightings, request))
       yield* router.add("GET", "/healthz", (request) => health(options, request))
     }),
   )
@@ -102,6 +106,12 @@ const listening = ({ authenticate, host, port }: ListenOptions, server: Server) 
   return NodeHttpServer.layerServer(() => server, { host, port, gracefulShutdownTimeout: "1 second" }).pipe(
     Layer.catchTag("ServeError", ({ cause }) => failed((cause as NodeJS.ErrnoException).code ?? String(cause))),
   )
+}
+
+/** What lately came to the endpoint; the operator's alone. */
+const requestsSeen = ({ operator }: HttpOptions, sightings: Sightings, request: HttpServerRequest.HttpServerRequest) => {
+  const allowed = operator === undefined ? Effect.void : operatorOnly(operator)(request)
+  return Effect.match(allowed, { onFailure: (response) => response, onSuccess: () => json({ requests: sightings.newest }) })
 }
 
 const health = ({ operator }: HttpOptions, request: HttpServerRequest.HttpServerRequest) => {

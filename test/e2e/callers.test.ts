@@ -159,6 +159,21 @@ describe("the highest profile of a caller", () => {
   })
 })
 
+describe("codespace operator", () => {
+  it("tells where the credential lies, and makes a new one that a running server asks for from then on", async () => {
+    const { codespace, start } = await open({})
+    const server = await start()
+    const file = codespace("operator").trim()
+    const health = async (credential: string) =>
+      (await fetch(server.endpoint.replace("/mcp", "/healthz"), { headers: { authorization: `Bearer ${credential}` } })).status
+    const old = readFileSync(file, "utf8").trim()
+    expect(await health(old)).toBe(200)
+    expect(JSON.parse(codespace("operator", "--new", "--json"))).toEqual({ file })
+    expect(await health(old)).toBe(401)
+    expect(await health(readFileSync(file, "utf8").trim())).toBe(200)
+  })
+})
+
 describe("codespace token", () => {
   it("says what is wrong, and who is known", async () => {
     const { file, home, tokenOf } = await open({})
