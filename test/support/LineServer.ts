@@ -19,14 +19,16 @@ export const startLines = (home: Pick<Home, "workspace"> & { readonly env: Reado
   send({ id: 0, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo } })
   send({ method: "notifications/initialized" })
   let last = 0
-  /** The answer; it never comes when the server dies before it. */
-  const call = (name: string, args: Record<string, unknown>, meta?: Record<string, unknown>): Promise<ToolResult> =>
+  /** The answer to a call with just these arguments; it never comes when the server dies before it. */
+  const callBare = (name: string, args: Record<string, unknown>, meta?: Record<string, unknown>): Promise<ToolResult> =>
     new Promise((resolve) => {
       last += 1
       waiting.set(last, resolve)
-      const params = { name, arguments: { workspace_id: "app", ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
-      send({ id: last, method: "tools/call", params })
+      send({ id: last, method: "tools/call", params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) } })
     })
+  /** The same in the workspace `app`. */
+  const call = (name: string, args: Record<string, unknown>, meta?: Record<string, unknown>): Promise<ToolResult> =>
+    callBare(name, { workspace_id: "app", ...args }, meta)
   const ended = once(child, "exit")
   const kill = async (): Promise<void> => {
     child.kill("SIGKILL")
@@ -38,5 +40,5 @@ export const startLines = (home: Pick<Home, "workspace"> & { readonly env: Reado
   }
   /** Cancels the newest call. */
   const cancel = (): void => send({ method: "notifications/cancelled", params: { requestId: last, reason: "changed my mind" } })
-  return { call, cancel, kill, stop }
+  return { call, callBare, cancel, kill, stop }
 }
