@@ -116,18 +116,22 @@ const named = (files, prefix) => {
   }
 }
 
-const startJob = {
-  ...{ id: "start", title: "start to the tools/list reply", unit: "ms", calls: 1, aim: 2 },
+const startJob = (job, environment = () => ({})) => ({
+  ...{ unit: "ms", calls: 1, ...job },
   measure: async ({ server, start }) => {
+    const env = { ...server.env, ...environment() }
     const from = performance.now()
-    const client = start(server)
+    const client = start({ ...server, env })
     const tools = await client.open()
     const value = performance.now() - from
     await client.close()
     const missing = server.needs.filter((name) => !tools.some((tool) => tool.name === name))
     return { value, wrong: missing.length > 0 ? `not in the list of tools: ${missing.join(", ")}` : undefined }
   },
-}
+})
+
+/** Where V8 finds nothing compiled before: as after an installation, or where the cache cannot be written. */
+const withoutCache = () => ({ NODE_DISABLE_COMPILE_CACHE: "1" })
 
 /** Resident memory in MB of a process and everything it started. */
 const residentMemory = (pid) => {
@@ -221,7 +225,8 @@ const pingJob = (id, title, begin) => ({
 
 /** All jobs in the order they run; `work` is the folder the fixtures are in, `program` an apply_patch to compare with. */
 export const makeJobs = (fixtures, work, program) => [
-  startJob,
+  startJob({ id: "start", title: "start to the tools/list reply", aim: 2 }),
+  startJob({ id: "start-cold", title: "the same with no compile cache" }, withoutCache),
   idleMemoryJob,
   readJob("read-1k", "read 1 KB", fixtures.read1k, 20, 1.5),
   readJob("read-100k", "read 100 KB", fixtures.read100k, 10, 1.5),

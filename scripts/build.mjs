@@ -7,6 +7,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { basename } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
+import { oneStart } from "./oneStart.mjs"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const { engines, version } = JSON.parse(readFileSync(`${root}/package.json`, "utf8"))
@@ -103,8 +104,10 @@ const licences = () => {
 
 mkdirSync(`${root}/dist`, { recursive: true })
 put("LICENSES.txt", licences().join(`\n${"-".repeat(80)}\n\n`), 0o644)
-const written = new Set(["main.mjs", "LICENSES.txt", "types", ...[...outputFiles, ...libraries].map(({ path }) => basename(path))])
-for (const { contents, path } of [...outputFiles, ...libraries]) put(basename(path), contents, 0o644)
+const program = await oneStart(new Map(outputFiles.map(({ path, text }) => [basename(path), text])), metafile.outputs, "codespace.mjs")
+const files = new Map([...program, ...libraries.map(({ path, text }) => [basename(path), text])])
+const written = new Set(["main.mjs", "LICENSES.txt", "types", ...files.keys()])
+for (const [name, text] of files) put(name, text, 0o644)
 
 const [major, minor] = wanted.split(".")
 put(

@@ -94,6 +94,17 @@ describe("the command line", () => {
     expect(refused.stderr).toContain('profiles.own.commands[0].examples.match[0]: "git pull" is to match, but the rule does not match it')
   })
 
+  it("starts from two files, however many commands there are", () => {
+    const loaded = new Set<string>()
+    const load = (name: string): void => {
+      if (loaded.has(name)) return
+      loaded.add(name)
+      for (const [, next = ""] of readFileSync(join(main, "..", name), "utf8").matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g)) load(next)
+    }
+    load("codespace.mjs")
+    expect([...loaded].sort()).toEqual(["codespace.mjs", "start.mjs"])
+  })
+
   it("says in one line that Node is too old", ({ skip }) => {
     const old = (process.env["PATH"] ?? "")
       .split(":")
