@@ -7,10 +7,11 @@ import { join } from "node:path"
 import { Context, Effect, Layer, Result } from "effect"
 import * as Bubblewrap from "../layers/Bubblewrap.ts"
 import { attempt } from "../layers/Folders.ts"
-import { searchPath } from "../layers/HostEnvironment.ts"
+import { searchPath, variablesWith } from "../layers/HostEnvironment.ts"
 import * as NodeIdentity from "../layers/NodeIdentity.ts"
 import * as NodePty from "../layers/NodePty.ts"
 import { locate } from "../layers/Ripgrep.ts"
+import type { SearchPath } from "../schema/Config.ts"
 import { WorkspaceId } from "../schema/Workspace.ts"
 import { builtInProfiles } from "../services/AppConfig.ts"
 import { NetworkProxy } from "../services/NetworkProxy.ts"
@@ -32,17 +33,19 @@ export const node: Check = Effect.gen(function* () {
 })
 
 /** Children get this PATH; a client that is started from a desktop often has a shorter one than a shell. */
-export const path: Check = Effect.sync(() => {
-  const folders = searchPath()
-  const missing = folders.filter((folder) => Result.isFailure(attempt(() => statSync(folder))))
-  const found = folders.join(":")
-  if (folders.length === 0) return wrong("path", "PATH is empty, so commands find no program", "set PATH where the server is started")
-  if (!folders.some((folder) => ["/bin", "/usr/bin"].includes(folder)) && programOnPath("sh") === undefined)
-    return wrong("path", `${found} has no shell in it`, "add the folders of your system's programs, such as /usr/bin, to PATH")
-  return missing.length === 0
-    ? ok("path", found)
-    : note("path", `${found}; of these ${missing.join(", ")} cannot be opened`, "take what is not there out of PATH, or make it")
-})
+export const path = (setting: SearchPath): Check =>
+  Effect.gen(function* () {
+    const { PATH = "" } = yield* variablesWith(setting)
+    const folders = PATH.split(":").filter((folder) => folder !== "")
+    const missing = folders.filter((folder) => Result.isFailure(attempt(() => statSync(folder))))
+    const origin = setting === "server" ? "" : setting === "login-shell" ? " (login shell first)" : ' (as "path" of the configuration says)'
+    if (folders.length === 0) return wrong("path", "PATH is empty, so commands find no program", "set PATH where the server is started")
+    if (!folders.some((folder) => isExecutable(join(folder, "sh"))))
+      return wrong("path", `${PATH}${origin} has no shell in it`, "add the folders of your system's programs, such as /usr/bin, to PATH")
+    return missing.length === 0
+      ? ok("path", `${PATH}${origin}`)
+      : note("path", `${PATH}${origin}; of these ${missing.join(", ")} cannot be opened`, "take what is not there out of PATH, or make it")
+  })
 
 export const git: Check = Effect.gen(function* () {
   const program = programOnPath("git")

@@ -1,11 +1,12 @@
 /** What the state folder holds, whether it can be used, and how large it may become. */
 import { existsSync, readdirSync, statfsSync, statSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
 import { layerRecordsIn } from "../layers/App.ts"
 import { waitsForRenewal } from "../layers/DatabaseFile.ts"
 import { attempt } from "../layers/Folders.ts"
+import { placeOf } from "../layers/WorkerSocket.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
 import { Ledger } from "../services/Ledger.ts"
 import { type Check, type Finding, note, ok, wrong } from "./Finding.ts"
@@ -13,10 +14,6 @@ import { type Check, type Finding, note, ok, wrong } from "./Finding.ts"
 /** Bytes below which a disk counts as nearly full, and as full. */
 const SCARCE = 1024 ** 3
 const FULL = 100 * 1024 ** 2
-/** Bytes of a Unix socket's path, its end mark included: what the kernel's structure has room for. */
-const SOCKET_LIMIT = process.platform === "darwin" ? 104 : 108
-/** What the server hangs below its state folder to make a socket's path, at most. */
-const SOCKET_NAME = "/worker/0123456789abcdef.sock"
 /** How far back the last requests of clients are looked for, in events of the ledger. */
 const LOOKED_AT = 2000
 
@@ -50,17 +47,17 @@ export const disk = (path: string): Check =>
     return bavail * bsize < FULL ? wrong("disk", free, fix) : bavail * bsize < SCARCE ? note("disk", free, fix) : ok("disk", free)
   })
 
-/** The path of a socket has a limit that a long home folder passes. */
+/** The path of a socket has a limit that a long home folder passes; only workers have one. */
 export const sockets = (path: string): Check =>
   Effect.sync(() => {
-    const length = Buffer.byteLength(path + SOCKET_NAME) + 1
-    return length <= SOCKET_LIMIT
-      ? ok("sockets", `paths of ${length} of at most ${SOCKET_LIMIT} bytes`)
-      : note(
-          "sockets",
-          `${path} is too long for a socket below it (${length} of at most ${SOCKET_LIMIT} bytes); a folder in TMPDIR or /tmp is used instead`,
-          "set XDG_STATE_HOME to a shorter folder if that is not wanted",
-        )
+    const place = placeOf({ stateFolder: path, environment: "worker", server: "1234567.01234567-1234567890" })
+    if (Result.isFailure(place)) return note("sockets", `no worker can be started: ${place.failure}`, "use a shorter path, or no worker")
+    if (place.success.startsWith(path)) return ok("sockets", `of workers: in ${dirname(place.success)}`)
+    return note(
+      "sockets",
+      `${path} is too long for the path of a socket; those of workers lie in ${dirname(place.success)}`,
+      "set XDG_STATE_HOME to a shorter folder if that is not wanted",
+    )
   })
 
 /**

@@ -33,7 +33,7 @@ export const doctor = command({
       within("retention", StateChecks.retention(state, config?.retention ?? defaults.retention)),
       within("sandbox", MachineChecks.sandbox(isRequired)),
       within("terminal", MachineChecks.terminal),
-      within("path", MachineChecks.path),
+      within("path", MachineChecks.path(config?.path ?? defaults.path)),
       within("git", MachineChecks.git),
       within("ripgrep", MachineChecks.ripgrep),
       within("port", ServiceChecks.port(config?.http ?? defaults.http)),

@@ -104,14 +104,14 @@ interface Section {
 }
 
 const clientsOf = (
-  { http }: AppConfig["Service"],
+  { http, stateFolder }: AppConfig["Service"],
   token: string | undefined,
   commandLine: ReadonlyArray<string>,
 ): ReadonlyArray<Section> => [
   { title: "Clients that start the server themselves", setups: stdioClients(commandLine) },
   {
     title: `Clients of a running server: ${commandLine.map((word) => (word === "mcp" ? "serve" : word)).join(" ")}`,
-    setups: [...httpClients(`http://${http.host}:${http.port}/mcp`, token), ...tunnelClients(http.port)],
+    setups: [...httpClients(`http://${http.host}:${http.port}/mcp`, token), ...tunnelClients(http.port, join(stateFolder, "operator"))],
   },
 ]
 

@@ -42,21 +42,26 @@ const rootsOf = (stateFolder: string): readonly [string, string] => {
 
 const fits = (folder: string): boolean => Buffer.byteLength(folder) + 1 + LONGEST_NAME <= LONGEST_PATH
 
-/** Makes the folder (0700), or says in a sentence why no socket can lie there. */
-export const folderOf = ({ environment, server, stateFolder }: WorkerPlace): Result.Result<string, string> => {
+/** Where the folder is to be, or in a sentence why no socket can lie there. */
+export const placeOf = ({ environment, server, stateFolder }: WorkerPlace): Result.Result<string, string> => {
   const [own, short] = rootsOf(stateFolder)
   const wanted = join(own, nameOf(environment, server))
   const hash = createHash("sha256").update(`${stateFolder}\0${environment}`).digest("hex").slice(0, 8)
   const folder = fits(wanted) ? wanted : join(short, nameOf(hash, server))
-  if (!fits(folder))
-    return Result.fail(
-      `the path of its socket would be too long: ${Buffer.byteLength(folder) + 1 + LONGEST_NAME} bytes in ${folder}, where this system allows ${LONGEST_PATH}; point XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder with a shorter path`,
-    )
-  return Result.mapError(
-    Result.flatMap(ownFolder(dirname(folder)), () => ownFolder(folder)),
-    (reason) => `the folder of its socket, ${folder}, ${reason}`,
-  )
+  return fits(folder)
+    ? Result.succeed(folder)
+    : Result.fail(
+        `the path of its socket would be too long: ${Buffer.byteLength(folder) + 1 + LONGEST_NAME} bytes in ${folder}, where this system allows ${LONGEST_PATH}; point XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder with a shorter path`,
+      )
 }
+
+/** Makes the folder (0700), or says in a sentence why no socket can lie there. */
+export const folderOf = (place: WorkerPlace): Result.Result<string, string> =>
+  Result.flatMap(placeOf(place), (folder) =>
+    Result.flatMap(ownFolder(dirname(folder)), () => ownFolder(folder)).pipe(
+      Result.mapError((reason) => `the folder of its socket, ${folder}, ${reason}`),
+    ),
+  )
 
 /** No link, since its name may lie where others can write. */
 const ownFolder = (path: string): Result.Result<string, string> =>

@@ -46,14 +46,15 @@ export const stdioClients = ([command = "", ...args]: ReadonlyArray<string>): Re
   { client: "VS Code, in .vscode/mcp.json", lines: [JSON.stringify({ servers: { codespace: { type: "stdio", command, args } } })] },
 ]
 
-/** Clients that run elsewhere reach a server on this machine through a tunnel that ends TLS. */
-export const tunnelClients = (port: number): ReadonlyArray<ClientSetup> => [
+/** Clients that run elsewhere reach a server on this machine through a tunnel that ends TLS, and log in with the credential in this file. */
+export const tunnelClients = (port: number, credential: string): ReadonlyArray<ClientSetup> => [
   {
     client: "ChatGPT, through a tunnel",
     lines: [
       `# a tunnel to this machine, for instance: cloudflared tunnel --url http://127.0.0.1:${port}`,
       `# its name into the configuration, then start again: "http": { "hosts": ["NAME.trycloudflare.com"] }`,
-      "# in ChatGPT, Settings > Connectors, developer mode, add: https://NAME.trycloudflare.com/mcp",
+      "# in ChatGPT, Settings > Apps & Connectors, developer mode, create with OAuth: https://NAME.trycloudflare.com/mcp",
+      `# your browser asks for the operator's credential, which the first start of the server makes: cat ${credential}`,
     ],
   },
 ]

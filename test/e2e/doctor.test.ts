@@ -168,6 +168,8 @@ describe("codespace doctor", () => {
       fix: expect.stringContaining(process.execPath),
     })
     expect(doctor(made, { env: { PATH: "" } }).of("path")).toMatchObject({ state: "wrong" })
+    const named = doctor(made, { args: ["--config", written("path.json", { http: { port: 0 }, path: [bin] })] })
+    expect(named.of("path")).toEqual({ part: "path", state: "ok", found: `${bin} (as "path" of the configuration says)` })
   })
 
   it("names file and fix of a terminal and of a search that lost a right or a byte, and the rest goes on (R151)", () => {
@@ -215,7 +217,13 @@ describe("codespace doctor", () => {
     const long = join(made.home, "a".repeat(120))
     const { of, ok } = doctor(made, { env: { XDG_STATE_HOME: long } })
     expect([ok, of("sockets").state]).toEqual([true, "note"])
-    expect(of("sockets").found).toMatch(/too long for a socket below it \(\d+ of at most 10[48] bytes\)/)
+    expect(of("sockets").found).toMatch(/a{120}\/codespace is too long for the path of a socket; those of workers lie in \S+$/)
+    const short = mkdtempSync("/tmp/cs-")
+    expect(doctor(made, { env: { XDG_STATE_HOME: short } }).of("sockets")).toMatchObject({
+      state: "ok",
+      found: `of workers: in ${short}/codespace/workers`,
+    })
+    rmSync(short, { recursive: true })
   })
 })
 

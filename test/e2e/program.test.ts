@@ -105,7 +105,7 @@ describe("the command line", () => {
     expect([...loaded].sort()).toEqual(["codespace.mjs", "start.mjs"])
   })
 
-  it("says in one line that Node is too old", ({ skip }) => {
+  it("says in one line that Node is too old (R150)", ({ skip }) => {
     const old = (process.env["PATH"] ?? "")
       .split(":")
       .map((folder) => join(folder, "node"))
