@@ -76,7 +76,7 @@ const sandboxOn = (
     if (way.by === "nothing") return yield* unconfined(way.holding, way.why).enter(confines, access)
     const { profile } = confines
     const network = yield* networkOf(confines, { bubblewrap: way.program, nsenter: way.nsenter ?? "", user: way.user })
-    const mounts = yield* plan(confines, access, { temporary: store.temporary(confines.workspaceId), more: network.mounts })
+    const { mounts, sweep } = yield* plan(confines, access, { temporary: store.temporary(confines.workspaceId), more: network.mounts })
     const namespaces = { user: way.user, network: network.isOwn }
     return {
       holding: {
@@ -87,7 +87,7 @@ const sandboxOn = (
       },
       level: levelOf(BY, profile, access),
       environment: (given) => ({ ...insideEnvironment(given), ...network.variables }),
-      denials: network.denials,
+      denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...sweep()] })),
     } satisfies Entrance
   }),
 })

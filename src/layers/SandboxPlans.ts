@@ -13,6 +13,7 @@ import { arrange, isBelow, type Mount } from "../services/MountPlan.ts"
 import { hasPathRules } from "../services/Restrictions.ts"
 import type { Confines } from "../services/Sandbox.ts"
 import { gitMounts } from "./GitFolders.ts"
+import { makeSweeps } from "./GitSweep.ts"
 import { hidden, homeSecrets, systemSecrets } from "./HomeSecrets.ts"
 import { searchPath } from "./HostEnvironment.ts"
 import { scanTree, type TreeScan } from "./TreeScan.ts"
@@ -32,6 +33,7 @@ const LOOK_AGAIN = 50
 const LOOK_AGAIN_MS = 500
 
 export const makePlans = (settings: SandboxSettings) => {
+  const sweepOf = makeSweeps()
   const scans = new Map<string, { readonly scan: TreeScan; readonly goodUntil: number }>()
 
   /** What rules are about may have come a moment ago; a repository that came since was made under the same confinement. */
@@ -47,7 +49,7 @@ export const makePlans = (settings: SandboxSettings) => {
   })
 
   return {
-    /** Fails when not all could be seen that rules are about. */
+    /** The mounts, and what is to be done when the command has ended. Fails when not all could be seen that rules are about. */
     plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, { more, temporary }: Given) {
       const scan = yield* scanned(root, profile, access === "read_only")
       if (!scan.isComplete && hasPathRules(profile))
@@ -56,7 +58,7 @@ export const makePlans = (settings: SandboxSettings) => {
           cause:
             "the workspace has too many files, or too many that the rules name, to find all of them before a command starts; name whole folders in the rules",
         })
-      return arrange([
+      const mounts = arrange([
         ...shared(temporary),
         ...homes().flatMap((home) => (isShared(home) ? [{ kind: "read", path: home, source: home } as const] : [])),
         ...shownAgain(profile),
@@ -71,6 +73,7 @@ export const makePlans = (settings: SandboxSettings) => {
         ...gitMounts(root, scan.git),
         ...more,
       ])
+      return { mounts, sweep: sweepOf(root, scan.git) }
     }),
   }
 }

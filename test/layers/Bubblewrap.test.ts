@@ -180,6 +180,29 @@ describe.skipIf(whyUnconfined !== undefined)("git in a confined command", { time
       assert.include(readFileSync(join(root, "mods/lib/.git"), "utf8"), "modules/mods/lib")
     }))
 
+  test("finds what no mount can keep away put back when it has ended, with a note (R094)", () =>
+    Effect.gen(function* () {
+      const { git, root, run, write } = yield* workshop()
+      write({ f: "1\n" })
+      git(".", "init", "-q")
+      git(".", "add", "-A")
+      git(".", "commit", "-qm", "one")
+      git(".", "worktree", "add", "-q", "wt")
+      const pointer = readFileSync(join(root, "wt/.git"), "utf8")
+      const { notes = [] } = yield* run(
+        "mkdir evil; echo ../evil > .git/commondir; echo ../../../evil > .git/worktrees/wt/commondir; rm wt/.git; mkdir wt/.git; echo evil > wt/.git/config",
+      )
+      assert.deepStrictEqual(notes.map((note) => /^"([^"]*)" was put back/u.exec(note)?.[1]).sort(), [
+        ".git/commondir",
+        ".git/worktrees/wt/commondir",
+        "wt/.git",
+      ])
+      assert.isFalse(existsSync(join(root, ".git/commondir")))
+      assert.strictEqual(readFileSync(join(root, ".git/worktrees/wt/commondir"), "utf8"), "../..\n")
+      assert.strictEqual(readFileSync(join(root, "wt/.git"), "utf8"), pointer)
+      assert.deepInclude(yield* run("git worktree remove --force wt && git worktree list | wc -l"), { exit_code: 0, output: "1\n" })
+    }))
+
   test("commits in a linked worktree whose repository is elsewhere, and opens no folder that does not belong to it (R093)", () =>
     Effect.gen(function* () {
       const { folder, git, root, run, write } = yield* workshop({ others: { main: profileOf() } })
