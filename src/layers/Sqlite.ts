@@ -38,16 +38,22 @@ interface Opened {
 
 const make = Effect.fnUntraced(function* (filename: string, options: Options) {
   const reactivity = yield* Reactivity.Reactivity
-  const kept: { opened?: Opened } = {}
+  const kept: { opened?: Opened; closed?: true } = {}
   const forget = () => {
     const { opened } = kept
     delete kept.opened
     if (opened?.file.database.isOpen === true) opened.file.database.close()
   }
-  yield* Effect.addFinalizer(() => Effect.sync(forget))
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      kept.closed = true
+      forget()
+    }),
+  )
 
   const open = Effect.gen(function* () {
     forget()
+    if (kept.closed === true) return yield* Effect.fail(faultOf("open")(new Error("this server is closing it")))
     const file = yield* waiting(() => openFile(filename, options), "open")
     const opened: Opened = { file, connection: connect(file) }
     if (options.prepare !== undefined) {

@@ -18,7 +18,7 @@ import type { ToolEntry } from "./ToolEntry.ts"
 import type { CallTool, ListedTool } from "./ToolList.ts"
 import { approvalCreate, approvalResolve, operationResume } from "./tools/approval.ts"
 import { find, read, search } from "./tools/files.ts"
-import { operationStatus } from "./tools/operation.ts"
+import { operationList, operationStatus } from "./tools/operation.ts"
 import { applyPatch, edit, write } from "./tools/patch.ts"
 import { execCommand, listProcesses, readProcess, terminateProcess, writeStdin } from "./tools/process.ts"
 import { steerClaimNext, steerComplete, steerStatus, workFinish, workOpen } from "./tools/work.ts"
@@ -41,6 +41,7 @@ export const entries: ReadonlyArray<ToolEntry<ControlServices>> = [
   listProcesses,
   terminateProcess,
   operationStatus,
+  operationList,
   workOpen,
   steerStatus,
   steerClaimNext,

@@ -168,6 +168,7 @@ export const ToolChoice = Schema.Literals([
   "list_processes",
   "terminate_process",
   "operation_status",
+  "operation_list",
   "work_open",
   "steer_status",
   "steer_claim_next",

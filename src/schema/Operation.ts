@@ -64,6 +64,23 @@ export const OperationSummary = Schema.Struct({
 })
 export type OperationSummary = typeof OperationSummary.Type
 
+const { caller: _caller, server_gone: _gone, ...ownFields } = OperationSummary.fields
+/** The same for its own caller, to whom nothing is listed before it is settled. */
+export const OperationLine = Schema.Struct(ownFields)
+export type OperationLine = typeof OperationLine.Type
+
+export const OperationList = Schema.Struct({
+  operations: Schema.Array(OperationLine),
+  truncated: Schema.Boolean,
+  cursor: Schema.optionalKey(Schema.String),
+  unreadable: Schema.optionalKey(
+    Schema.Array(Schema.String).annotate({
+      description: "Operations of this page whose record cannot be read; the ledger has their events",
+    }),
+  ),
+})
+export type OperationList = typeof OperationList.Type
+
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OPERATION_NOT_FOUND", { asked: Schema.String }) {
   readonly retry = "change_request"
   override get message() {

@@ -2,9 +2,16 @@
  * The records of operations. It promises that an operation is in the ledger before it runs, and that a key names one
  * operation for ever. It never runs anything.
  */
-import { Clock, Context, DateTime, Effect, Layer, Option, Random, Schema } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Option, Random, Result, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type OperationId, OperationState, type OperationStatus, RefusalRecord, StoreUnavailable } from "../schema/Operation.ts"
+import {
+  type OperationId,
+  type OperationLine,
+  OperationState,
+  type OperationStatus,
+  RefusalRecord,
+  StoreUnavailable,
+} from "../schema/Operation.ts"
 import { FileChange } from "../schema/Patch.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Ended, operationEvents, type Started } from "./OperationEvents.ts"
@@ -61,6 +68,26 @@ export interface Recorded extends Beginning {
 export const keyIsFree = ({ refusal, result, state }: Recorded): boolean =>
   refusal?.retry === "later" || (state === "interrupted" && result?.["status"] === "failed_rolled_back")
 
+/** Which operations to list, newest first. */
+export interface WantedOperations {
+  readonly caller?: string
+  readonly workspaces?: ReadonlyArray<string>
+  readonly states?: ReadonlyArray<OperationState>
+  readonly kind?: string
+  /** Only those that began before this one. */
+  readonly before?: string
+  readonly limit: number
+}
+
+/** A page of operations. */
+export interface OperationsPage {
+  readonly operations: ReadonlyArray<Recorded>
+  /** Ids of rows of this page that cannot be read. */
+  readonly unreadable: ReadonlyArray<string>
+  /** There are more, before this one. */
+  readonly next: string | undefined
+}
+
 export class Store extends Context.Service<
   Store,
   {
@@ -75,6 +102,7 @@ export class Store extends Context.Service<
     readonly byId: (operationId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     readonly byKey: (caller: string, workspaceId: string, key: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
     readonly byProcess: (processId: string) => Effect.Effect<Option.Option<Recorded>, StoreFailure>
+    readonly list: (wanted: WantedOperations) => Effect.Effect<OperationsPage, StoreFailure>
     /** The operation with its events, as `operation_status` answers. */
     readonly status: (operation: Recorded) => Effect.Effect<OperationStatus, StoreFailure>
     /** Operations that run in no living server, oldest first. */
@@ -112,6 +140,10 @@ const Row = Schema.Struct({
   server: Schema.String,
 })
 
+/** A row before it is read. */
+type RawRow = { readonly operation_id: string }
+const decodeRow = Schema.decodeUnknownResult(Row)
+
 const toRecorded = (row: typeof Row.Type): Recorded => ({
   operationId: row.operation_id as OperationId,
   key: row.operation_key ?? undefined,
@@ -136,6 +168,21 @@ const SHOWN_EVENTS = 100
 const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
 
 const decodeChanges = Schema.decodeUnknownOption(Schema.Array(FileChange))
+
+/** An operation as a list shows it. */
+export const lineOf = (operation: Recorded): OperationLine => ({
+  operation_id: operation.operationId,
+  ...(operation.key === undefined ? {} : { operation_key: operation.key }),
+  kind: operation.kind,
+  workspace_id: operation.workspaceId,
+  state: operation.state,
+  created_at: isoTime(operation.createdAt),
+  ...(operation.finishedAt === undefined ? {} : { finished_at: isoTime(operation.finishedAt) }),
+  ...(operation.processId === undefined ? {} : { process_id: operation.processId }),
+  ...(operation.refusal === undefined ? {} : { refusal: operation.refusal.code }),
+  ...(operation.reason === undefined ? {} : { reason: operation.reason }),
+})
+
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const ledger = yield* Ledger
@@ -157,11 +204,32 @@ const make = Effect.gen(function* () {
     execute: ({ caller, key, workspaceId }) =>
       sql`SELECT * FROM operations WHERE caller = ${caller} AND workspace_id = ${workspaceId} AND operation_key = ${key}`,
   })
-  const runningRows = SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: Row,
-    execute: () => sql`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`,
+  /** One row that cannot be read must not hide the others. */
+  const readable = Effect.fnUntraced(function* (rows: ReadonlyArray<RawRow>) {
+    const operations: Array<Recorded> = []
+    const unreadable: Array<string> = []
+    for (const row of rows) {
+      const decoded = decodeRow(row)
+      if (Result.isSuccess(decoded)) operations.push(toRecorded(decoded.success))
+      else unreadable.push(row.operation_id)
+    }
+    if (unreadable.length > 0) yield* Effect.logError(`records that cannot be read: ${unreadable.join(", ")}`)
+    return { operations, unreadable }
   })
+
+  const list = Effect.fn("Store.list")(function* ({ before, caller, kind, limit, states, workspaces }: WantedOperations) {
+    const rows = yield* sql<RawRow>`SELECT * FROM operations WHERE ${sql.and([
+      sql`TRUE`,
+      ...(caller === undefined ? [] : [sql`caller = ${caller}`]),
+      ...(workspaces === undefined ? [] : [sql.in("workspace_id", workspaces)]),
+      ...(states === undefined ? [] : [sql.in("state", states)]),
+      ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
+      ...(before === undefined ? [] : [sql`operation_id < ${before}`]),
+    ])} ORDER BY operation_id DESC LIMIT ${limit + 1}`
+    const page = rows.slice(0, limit)
+    return { ...(yield* readable(page)), next: rows.length > limit ? page.at(-1)?.operation_id : undefined }
+  })
+
   const byKey = (caller: string, workspaceId: string, key: string) =>
     refused(Effect.map(rowByKey({ caller, workspaceId, key }), Option.map(toRecorded)))
 
@@ -201,6 +269,11 @@ const make = Effect.gen(function* () {
   })
 
   const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
+
+  const orphans = Effect.gen(function* () {
+    const { operations } = yield* readable(yield* sql<RawRow>`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`)
+    return operations.filter(isOrphan)
+  }).pipe(refused)
 
   const settleOrphan = Effect.fn("Store.settleOrphan")(function* (operation: Recorded, ending: Ending) {
     const now = yield* rowById(operation.operationId)
@@ -251,9 +324,10 @@ const make = Effect.gen(function* () {
       ),
     byId: (id) => refused(Effect.map(rowById(id), Option.map(toRecorded))),
     byKey,
+    list: (wanted) => refused(list(wanted)),
     byProcess: (id) => refused(Effect.map(rowByProcess(id), Option.map(toRecorded))),
     status,
-    orphans: refused(Effect.map(runningRows(undefined), (rows) => rows.map(toRecorded).filter(isOrphan))),
+    orphans,
     isOrphan,
     settleOrphan,
     adopt,

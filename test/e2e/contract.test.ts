@@ -109,6 +109,7 @@ const session: ReadonlyArray<Step> = [
   ["status by key", "operation_status", () => ({ ...app, operation_key: "fix-1" })],
   ["status by id", "operation_status", (seen) => ({ operation_id: field(seen["edit"], "operation_id") })],
   ["status of nothing", "operation_status", () => ({ operation_id: "op_none" }), "OPERATION_NOT_FOUND"],
+  ["list of operations", "operation_list", () => ({ ...app, state: "done", kind: "edit" })],
   ["run", "exec_command", () => ({ ...app, command: ["sh", "-c", "echo out; exit 3"] })],
   ["no such command", "exec_command", () => ({ ...app, command: ["no-such-program"] }), "COMMAND_NOT_FOUND"],
   ["no such folder", "exec_command", () => ({ ...app, command: ["true"], cwd: "nowhere" }), "CWD_INVALID"],

@@ -41,7 +41,7 @@ describe("the tool table", () => {
     expect(rows.map(({ name }) => name).sort()).toEqual(
       [
         ...["workspace_info", "read", "find", "search", "apply_patch", "edit", "write", "exec_command", "write_stdin"],
-        ...["read_process", "list_processes", "terminate_process", "operation_status"],
+        ...["read_process", "list_processes", "terminate_process", "operation_status", "operation_list"],
         ...["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"],
         ...["operation_resume", "approval_create", "approval_resolve"],
       ].sort(),
@@ -111,15 +111,23 @@ describe("the tool table", () => {
 
   it("offers no tool that no workspace could use, and what the configuration picks", () => {
     const works = ["work_open", "steer_status", "steer_claim_next", "steer_complete", "work_finish"]
-    expect(namesOf(configOf(["read-only"]))).toEqual(["workspace_info", "read", "find", "search", "operation_status", ...works])
-    expect(namesOf(configOf(["read-only"], ["works"]))).toEqual(["workspace_info", "operation_status", ...works])
+    expect(namesOf(configOf(["read-only"]))).toEqual([
+      "workspace_info",
+      "read",
+      "find",
+      "search",
+      "operation_status",
+      "operation_list",
+      ...works,
+    ])
+    expect(namesOf(configOf(["read-only"], ["works"]))).toEqual(["workspace_info", "operation_status", "operation_list", ...works])
     const all = entries.map(({ tool }) => tool.name)
     const holding = ["operation_resume", "approval_create", "approval_resolve"]
     expect(namesOf(configOf(["read-only", "workspace-write"]))).toEqual(all.filter((name) => !holding.includes(name)))
     expect(namesOf(configOf(["workspace-write"], ["all"], "confirm"))).toEqual(all.filter((name) => name !== "approval_resolve"))
     expect(namesOf(configOf(["workspace-write"], ["all"], "confirm", "caller"))).toEqual(all)
     expect(namesOf(configOf(["workspace-write"], ["patch", "read"]))).toEqual([
-      ...["workspace_info", "read", "apply_patch", "edit", "write", "operation_status"],
+      ...["workspace_info", "read", "apply_patch", "edit", "write", "operation_status", "operation_list"],
     ])
   })
 })
