@@ -73,7 +73,7 @@ export const make = Effect.fnUntraced(function* <R>(
 
   /** Keeps what a recorded call answered, unless the journal has it. */
   const keep = ({ lease, operationId, tool }: RunRequest, { ending, image, result }: Reply): WireReply => {
-    const reply = { result, ...(image === undefined ? {} : { image }), ...(ending === undefined ? {} : { goesOn: true }) }
+    const reply: WireReply = { result, ...(image === undefined ? {} : { image }), ...(ending === undefined ? {} : { goesOn: true }) }
     if (operationId === undefined || journaled.has(tool)) return reply
     const ended = ending === undefined ? undefined : Deferred.makeUnsafe<Reply["result"]>()
     kept.set(operationId, { reply, lease, ended })

@@ -1,56 +1,34 @@
 /**
- * The messages between a server and its worker: the Runner port as calls of effect/rpc, with refusals as the typed errors
- * they are. Both ends are this program; a number tells whether they are of one mind.
+ * The messages between a server and its worker: the Runner port as calls of effect/rpc. Both ends are this program, and a
+ * number tells whether they are of one mind; so what is plain data travels as it is, whatever fields it has, and only
+ * refusals are taken apart and put together again, as the typed errors they are.
  */
-import { Schema } from "effect"
+import { Predicate, Schema } from "effect"
 import * as Rpc from "effect/rpc/Rpc"
 import * as RpcGroup from "effect/rpc/RpcGroup"
 import * as RpcSerialization from "effect/rpc/RpcSerialization"
+import type { Outcome } from "../schema/Journal.ts"
+import type { LeaseRequest } from "../schema/Lease.ts"
 import { RunnerUnavailable } from "../schema/Operation.ts"
-import { Delta } from "../schema/Patch.ts"
-import type { Profile } from "../schema/Policy.ts"
 import { Refusal } from "../schema/Refusal.ts"
-import { ConfinedPath, WorkspaceId } from "../schema/Workspace.ts"
-import type { RunRequest } from "../services/Runner.ts"
+import type { WorkspaceId } from "../schema/Workspace.ts"
+import type { CutOperation, Reply, RunRequest } from "../services/Runner.ts"
 
 /** Goes up whenever a message changes: a worker that outlives its server may meet one of a later version. */
 export const PROTOCOL = 1
 
-const Lease = Schema.Union([
-  Schema.Struct({ kind: Schema.Literals(["exclusive", "shared"]) }),
-  Schema.Struct({ kind: Schema.Literal("path"), paths: Schema.Array(ConfinedPath) }),
-])
+/** `call` numbers the calls of a connection. */
+export interface WireRequest extends RunRequest {
+  readonly call: number
+}
+/** `goesOn` says that a process was left running; `ended` tells its end. */
+export interface WireReply extends Pick<Reply, "result" | "image"> {
+  readonly goesOn?: true
+}
+export type WireOutcome = Outcome | { readonly kind: "replied"; readonly reply: WireReply; readonly lease?: LeaseRequest }
 
-/** A request and the number of its call on this connection. None of its fields may be missing here: what is would be dropped. */
-const Request = Schema.Struct({
-  call: Schema.Int,
-  tool: Schema.String,
-  workspaceId: WorkspaceId,
-  input: Schema.JsonObject,
-  /** Plain data from the gate, which the worker believes. */
-  profile: Schema.optionalKey(Schema.declare((value: unknown): value is Profile => typeof value === "object" && value !== null)),
-  operationId: Schema.optionalKey(Schema.String),
-  lease: Schema.optionalKey(Lease),
-} satisfies Record<keyof RunRequest | "call", Schema.Top>)
-
-const Reply = Schema.Struct({
-  result: Schema.JsonObject,
-  image: Schema.optionalKey(Schema.Struct({ mimeType: Schema.String, data: Schema.String })),
-  /** The call left a process running; `ended` tells its end. */
-  goesOn: Schema.optionalKey(Schema.Boolean),
-})
-export type WireReply = typeof Reply.Type
-
-const CutOutcome = Schema.Union([
-  Schema.Struct({ kind: Schema.Literal("committed"), delta: Delta }),
-  Schema.Struct({ kind: Schema.Literal("rolled_back") }),
-  Schema.Struct({ kind: Schema.Literal("attention"), paths: Schema.Array(Schema.String) }),
-  Schema.Struct({ kind: Schema.Literal("unknown") }),
-  Schema.Struct({ kind: Schema.Literal("replied"), reply: Reply, lease: Schema.optionalKey(Lease) }),
-])
-export type WireOutcome = typeof CutOutcome.Type
-
-const Cut = Schema.Struct({ operationId: Schema.String, tool: Schema.String })
+/** An object that JSON can say. To walk through it at both ends takes longer than all the rest of a small call. */
+const Plain = <A extends object>() => Schema.declare((value: unknown): value is A => Predicate.isObject(value))
 
 export class Wire extends RpcGroup.make(
   /** Comes first: who calls, and the workspaces as its configuration has them. */
@@ -59,17 +37,18 @@ export class Wire extends RpcGroup.make(
     success: Schema.Struct({ worker: Schema.String, version: Schema.String }),
     error: RunnerUnavailable,
   }),
-  Rpc.make("execute", { payload: Request, success: Reply, error: Refusal }),
+  Rpc.make("execute", { payload: Plain<WireRequest>(), success: Plain<WireReply>(), error: Refusal }),
   /** Completes when the call is over, however it ended; for whoever interrupted it. */
   Rpc.make("over", { payload: { call: Schema.Int } }),
   /** Completes with the final result of an operation that left a process running; without one for an operation nobody knows. */
-  Rpc.make("ended", { payload: { operationId: Schema.String }, success: Schema.Struct({ result: Schema.optionalKey(Schema.JsonObject) }) }),
+  Rpc.make("ended", { payload: { operationId: Schema.String }, success: Plain<{ readonly result?: Reply["result"] }>() }),
+  /** By operation id. */
   Rpc.make("outcomes", {
-    payload: { workspaceId: WorkspaceId, cut: Schema.Array(Cut) },
-    success: Schema.Record(Schema.String, CutOutcome),
+    payload: Plain<{ readonly workspaceId: WorkspaceId; readonly cut: ReadonlyArray<CutOperation> }>(),
+    success: Plain<Readonly<Record<string, WireOutcome>>>(),
     error: Refusal,
   }),
-  Rpc.make("acknowledge", { payload: { workspaceId: WorkspaceId, operation: Cut } }),
+  Rpc.make("acknowledge", { payload: Plain<{ readonly workspaceId: WorkspaceId; readonly operation: CutOperation }>() }),
 ) {}
 
 /** A message of more than this is none of ours, in bytes. */
