@@ -20,7 +20,7 @@ export interface Patience {
   readonly lookEvery: number
   /** Silence after which it counts as hung. */
   readonly silence: number
-  /** How long a call waits for a line. */
+  /** How long a call waits for a line, and for its outcome when one broke. */
   readonly line: number
 }
 export const patience: Patience = { lookEvery: 5000, silence: 10_000, line: 20_000 }

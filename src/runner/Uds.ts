@@ -16,9 +16,9 @@ import type { WireOutcome, WireReply } from "./Wire.ts"
 
 /** How long an interrupted call is waited for, in milliseconds: it ends its process or rolls back its patch. */
 const OVER_WITHIN = 15_000
-/** Between questions for an outcome that is not there yet, and how long they go on, in milliseconds. */
+/** Milliseconds between questions for an outcome that is not there yet, and when nobody could be asked. */
 const ASK_EVERY = 20
-const ASK_FOR = 20_000
+const RETRY_EVERY = 200
 
 /** One worker for the workspaces of its environment. */
 export const layer = (
@@ -80,7 +80,10 @@ const make = Effect.fnUntraced(function* (settings: WorkerSettings, workspaces: 
     const place = { operationId, workspaceId }
     const known = yield* outcomes(workspaceId, [{ operationId, tool }]).pipe(
       Effect.repeat({ until: (found) => found.has(operationId), schedule: Schedule.spaced(ASK_EVERY) }),
-      Effect.timeoutOption(ASK_FOR),
+      // A refusal that says "later" would let the call run again, and it may have run.
+      Effect.retry(Schedule.spaced(RETRY_EVERY)),
+      Effect.timeoutOption(look.line),
+      Effect.orElseSucceed(() => Option.none()),
     )
     const outcome = Option.isSome(known) ? known.value.get(place.operationId) : undefined
     switch (outcome?.kind) {

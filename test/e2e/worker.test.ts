@@ -170,7 +170,9 @@ describe.skipIf(!isBuilt)("killed at a random moment", { timeout: 600_000 }, () 
           if (answered !== "not yet") told = answered
         }
         const { state } = await settled(server, operation_key)
-        if (server === before) expect([round, codeOf(told ?? {}), state]).toEqual([round, "CANCELLED", "interrupted"])
+        // One that found no worker although it tried several never ran, and may be repeated.
+        const ends = ["CANCELLED interrupted", "RUNNER_UNAVAILABLE failed"]
+        if (server === before) expect(ends).toContain(`${codeOf(told ?? {})} ${state}`)
         else expect(["interrupted", "cancelled", "OPERATION_NOT_FOUND"]).toContain(state)
         await until(() => livingIn(home.workspace).length === 0)
         expect(await server.call("exec_command", { command: ["echo", "next"] })).toMatchObject({ output: "next\n" })

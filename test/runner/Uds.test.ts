@@ -150,6 +150,21 @@ describe.skipIf(!isBuilt)("a worker", () => {
     }),
   )
 
+  live(
+    "that dies during a command and cannot be started again: nobody is told that the command may be repeated",
+    (place) =>
+      Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(Effect.flip(call("exec_command", exec("sleep 301", 20_000), "op_1")))
+        yield* until(() => commandsIn(place.root).includes("sleep 301"))
+        const pid = workerOf(place)
+        rmSync(join(place.stateFolder, "workers"), { recursive: true })
+        writeFileSync(join(place.stateFolder, "workers"), "in the way")
+        yield* kill(pid)
+        assert.deepInclude(yield* Fiber.join(fiber), { _tag: "CANCELLED", retry: "ask_status" })
+      }),
+    throughWorker(gatewayWorker, { ...impatient, line: 1500 }),
+  )
+
   live("that dies with a process that had outlived its call: the process is lost, and so it is told", (place) =>
     Effect.gen(function* () {
       const reply = yield* call("exec_command", exec("echo one; sleep 300", 300), "op_1")
