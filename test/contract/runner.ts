@@ -23,8 +23,9 @@ const call = (tool: string, input: Schema.JsonObject, operationId?: string) =>
 const result = (tool: string, input: Schema.JsonObject, operationId?: string) =>
   Effect.map(call(tool, input, operationId), (reply) => reply.result)
 
+/** Not as a script: bash, whose input is a socket here, takes itself for a remote one and runs what its user set up for that. */
 const exec = (script: string, more: Schema.JsonObject = {}): Schema.JsonObject => ({
-  ...{ script, stdin: "closed", access: "exclusive", yield_ms: 20_000, max_output_bytes: 30_000 },
+  ...{ command: ["/bin/sh", "-c", script], stdin: "closed", access: "exclusive", yield_ms: 20_000, max_output_bytes: 30_000 },
   ...more,
 })
 const reading = { wait_ms: 0, max_bytes: 30_000 }

@@ -54,7 +54,13 @@ const call = (tool: string, input: RunRequest["input"], operationId?: string) =>
     runner.execute({ tool, workspaceId: app, input, ...(operationId === undefined ? {} : { operationId }) }),
   )
 const read = Effect.map(call("read", { path: "a.txt" }), ({ result }) => result["text"])
-const exec = (script: string, yield_ms: number) => ({ script, stdin: "closed", access: "exclusive", yield_ms, max_output_bytes: 30_000 })
+const exec = (script: string, yield_ms: number) => ({
+  command: ["/bin/sh", "-c", script],
+  stdin: "closed",
+  access: "exclusive",
+  yield_ms,
+  max_output_bytes: 30_000,
+})
 
 describe.skipIf(!isBuilt)("a worker", () => {
   const live = (
