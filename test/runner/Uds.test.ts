@@ -349,9 +349,12 @@ describe.skipIf(!isBuilt)("a detached worker", () => {
     Effect.gen(function* () {
       const place = yield* makePlace
       const short = throughWorker({ ...detachedWorker, orphanLimitMs: 300 }, impatient)
-      yield* Effect.provide(call("exec_command", exec("trap '' TERM; sleep 300", 0), "op_1"), short(place), { local: true })
-      const worker = workerOf(place)
-      yield* until(() => livingIn(place.root).length > 0)
+      const start = Effect.gen(function* () {
+        yield* call("exec_command", exec("trap '' TERM; sleep 300", 0), "op_1")
+        yield* until(() => livingIn(place.root).length > 0)
+        return workerOf(place)
+      })
+      const worker = yield* Effect.provide(start, short(place), { local: true })
       yield* until(() => !existsSync(`/proc/${worker}`))
       yield* until(() => livingIn(place.root).length === 0)
       assert.deepStrictEqual(
