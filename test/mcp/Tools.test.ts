@@ -56,7 +56,7 @@ describe("the tool table", () => {
     for (const hint of Object.values(row.hints)) expect(typeof hint).toBe("boolean")
   })
 
-  it.each(rows.map((row) => [row.name, row] as const))("%s has schemas that strict clients take", (_name, row) => {
+  it.each(rows.map((row) => [row.name, row] as const))("%s has schemas that strict clients take (R115)", (_name, row) => {
     for (const [which, schema] of [
       ["input", row.input],
       ["output", row.output],
@@ -92,7 +92,15 @@ describe("the tool table", () => {
     },
   )
 
-  it("says truthfully what changes something", () => {
+  it("has a title and all four hints for each tool (R116)", () => {
+    for (const { hints, title } of rows) {
+      expect(title).not.toBe("")
+      for (const hint of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] as const)
+        expect(typeof hints[hint]).toBe("boolean")
+    }
+  })
+
+  it("says truthfully what changes something (R116)", () => {
     const changing = rows.filter(({ hints }) => !hints.readOnlyHint).map(({ name }) => name)
     expect(changing.sort()).toEqual(
       [
