@@ -9,7 +9,7 @@ import { closeSync, openSync, readdirSync, readlinkSync } from "node:fs"
 import type { Socket } from "node:net"
 import { Deferred, Effect } from "effect"
 import { type Signal, SpawnFailed } from "../schema/Process.ts"
-import type { Descendant, Exit, SpawnRequest } from "../services/ProcessSpawner.ts"
+import { type Descendant, type Exit, NOT_CONFINED, type SpawnRequest } from "../services/ProcessSpawner.ts"
 import type { Holding } from "../services/Sandbox.ts"
 import { bySignal, closeAbove, type Launched, optionsOf, type Streams, signalName, spawnFailed, takeTerminal } from "./Launch.ts"
 import { contentOf, descendantOf, isLiving, type Stat, sendTo, statOf } from "./ProcessTable.ts"
@@ -92,7 +92,7 @@ export const launch = (
     }
   })
 
-const startProblem = (words: string): string => `its namespace could not be made: ${words.trim().split("\n")[0] || "no reason was given"}`
+const startProblem = (words: string): string => `${NOT_CONFINED}${words.trim().split("\n")[0] || "no reason was given"}`
 
 /** What the keeper has said, and what is known of the namespace. */
 const makeCell = (outer: ChildProcess, pid: number, onCounters?: (counters: string) => void) => {

@@ -12,6 +12,9 @@ import type { Holding } from "./Sandbox.ts"
 /** The process closed its stdin, or it was closed for it. */
 export class InputClosed extends Schema.TaggedError<InputClosed>()("InputClosed", {}) {}
 
+/** How the cause of a failure begins when the confinement could not be made: then the program never began. */
+export const NOT_CONFINED = "its namespace could not be made: "
+
 export interface SpawnRequest {
   /** Names the spool, and marks every descendant through its environment. */
   readonly id: string

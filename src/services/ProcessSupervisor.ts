@@ -32,7 +32,7 @@ import { offsetOf } from "./OutputPage.ts"
 import type { View } from "./OutputView.ts"
 import { awaitGrowth, awaitMore, awaitText, exitFields, glance, readable, report, summaryOf } from "./ProcessReport.ts"
 import { outdated } from "./ProcessRetention.ts"
-import { ProcessSpawner } from "./ProcessSpawner.ts"
+import { NOT_CONFINED, ProcessSpawner } from "./ProcessSpawner.ts"
 import { type Confines, Sandbox } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
@@ -43,6 +43,8 @@ const FORGET_EVERY = 60_000
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
 const STOP_GRACE = 1000
 const STOP_LIMIT = 2800
+/** Times that a confinement is made anew when the machine changed under it. */
+const LOOK_AGAIN = 2
 /** Milliseconds an input has to be taken at least, and an end to show after a broken pipe. */
 const TAKEN_WITHIN = 25
 const END_SHOWS_WITHIN = 100
@@ -178,27 +180,27 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
     Math.floor(Math.min(limit, (SHARE * limit) / Math.max(1, liveIn(workspaceId))))
 
   /** Makes a confinement and starts the program in it. The confinement goes with its scope; with a failure at once. */
-  const spawn = Effect.fnUntraced(function* (
-    id: ProcessId,
-    { access, argv, cwd, env, split = false, stdin, tty, ...confines }: StartRequest,
-  ) {
-    const confinement = yield* Scope.make()
-    return yield* Effect.gen(function* () {
-      yield* spawner.turn
-      const entrance = yield* sandbox.enter(confines, access)
-      const base = baseEnvironment(yield* spawner.hostEnvironment)
-      yield* spawner.turn
-      const child = yield* spawner.spawn({
-        ...{ id, argv, cwd, stdin, split, holding: entrance.holding },
-        env: entrance.environment({ ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }),
-        ...(tty === undefined ? {} : { tty }),
-      })
-      return { child, entrance, confinement }
-    }).pipe(
-      Scope.provide(confinement),
-      Effect.onError((cause) => Scope.close(confinement, Exit.failCause(cause))),
-    )
-  })
+  const spawn = Effect.fnUntraced(
+    function* (id: ProcessId, { access, argv, cwd, env, split = false, stdin, tty, ...confines }: StartRequest) {
+      const confinement = yield* Scope.make()
+      return yield* Effect.gen(function* () {
+        yield* spawner.turn
+        const entrance = yield* sandbox.enter(confines, access)
+        const base = baseEnvironment(yield* spawner.hostEnvironment)
+        yield* spawner.turn
+        const child = yield* spawner.spawn({
+          ...{ id, argv, cwd, stdin, split, holding: entrance.holding },
+          env: entrance.environment({ ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }),
+          ...(tty === undefined ? {} : { tty }),
+        })
+        return { child, entrance, confinement }
+      }).pipe(
+        Scope.provide(confinement),
+        Effect.onError((cause) => Scope.close(confinement, Exit.failCause(cause))),
+      )
+    },
+    Effect.retry({ times: LOOK_AGAIN, while: isOutrun }),
+  )
 
   const start = Effect.fn("ProcessSupervisor.start")(function* (request: StartRequest) {
     const refusal = refusalOf(request, liveIn(request.workspaceId), isClosing)
@@ -335,6 +337,13 @@ const spoolFor = (process: ManagedProcess, stream: "stdout" | "stderr" | undefin
   const problem = "stream: stderr is not apart from stdout; only a process started with split has it"
   return errors === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(errors)
 }
+
+/**
+ * What a confinement has to cover, such as a daemon's socket, may go between the look at it and the making. Bubblewrap says
+ * so and the program never began; another look finds it gone.
+ */
+const isOutrun = (failure: { readonly _tag: string; readonly cause?: unknown }): boolean =>
+  failure._tag === "SPAWN_FAILED" && String(failure.cause).startsWith(`${NOT_CONFINED}bwrap: `)
 
 const newId = Effect.gen(function* () {
   const [high, low] = [yield* Random.nextIntBetween(0, 0x7fffffff), yield* Random.nextIntBetween(0, 0x7fffffff)]

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
-import type { ProcessId, Signal } from "../../src/schema/Process.ts"
+import { type ProcessId, type Signal, SpawnFailed } from "../../src/schema/Process.ts"
 import { KEPT } from "../../src/services/ProcessRetention.ts"
 import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
@@ -58,14 +58,16 @@ class Puppet {
 }
 
 /** A supervisor whose processes are puppets, in the order of their starts. */
-const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration) {
+const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration, failures: Array<SpawnFailed> = []) {
   const puppets: Array<Puppet> = []
   const spawner = Layer.succeed(ProcessSpawner, {
     spawn: () =>
-      Effect.sync(() => {
+      Effect.suspend(() => {
+        const failure = failures.shift()
+        if (failure !== undefined) return Effect.fail(failure)
         const puppet = new Puppet()
         puppets.push(puppet)
-        return puppet.child
+        return Effect.succeed(puppet.child)
       }),
     turn: Effect.void,
     hostEnvironment: Effect.succeed({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
@@ -295,6 +297,21 @@ describe("ProcessSupervisor", () => {
       yield* TestClock.adjust(Duration.hours(2.1))
       assert.isTrue(puppets.every(({ isRemoved }) => isRemoved))
       assert.deepStrictEqual(yield* supervisor.list(), [])
+    }),
+  )
+
+  it.effect("makes a confinement anew when the machine changed under it, a few times, and for no other failure", () =>
+    Effect.gen(function* () {
+      const failed = (cause: string) => new SpawnFailed({ command: "x", cause })
+      const gone = failed("its namespace could not be made: bwrap: Can't find source path /run/daemon.sock: No such file or directory")
+      const twice = yield* stageKeeping(undefined, [gone, gone])
+      yield* twice.supervisor.start(requestOf(["x"]))
+      assert.strictEqual(twice.puppets.length, 1)
+      const always = yield* stageKeeping(undefined, [gone, gone, gone])
+      assert.deepStrictEqual(yield* Effect.flip(always.supervisor.start(requestOf(["x"]))), gone)
+      const other = yield* stageKeeping(undefined, [failed("permission denied (EACCES)")])
+      assert.strictEqual((yield* Effect.flip(other.supervisor.start(requestOf(["x"]))))._tag, "SPAWN_FAILED")
+      assert.deepStrictEqual(other.puppets, [])
     }),
   )
 
