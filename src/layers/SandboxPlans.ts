@@ -120,11 +120,17 @@ const shownAgain = (profile: Profile): ReadonlyArray<Mount> => {
   })
 }
 
-const homes = (): ReadonlyArray<string> => [...new Set([homedir(), userInfo().homedir].flatMap((home) => realOf(home) ?? []))]
+/** By the environment and by the list of users, in which a container's user often is not. */
+export const homes = (): ReadonlyArray<string> => {
+  const named = [homedir, () => userInfo().homedir].flatMap((ask) => attempted(ask) ?? [])
+  return [...new Set(named.flatMap((home) => realOf(home) ?? []))]
+}
 
-export const realOf = (path: string): string | undefined => {
+export const realOf = (path: string): string | undefined => attempted(() => realpathSync.native(path))
+
+const attempted = <A>(ask: () => A): A | undefined => {
   try {
-    return realpathSync.native(path)
+    return ask()
   } catch {
     return undefined
   }

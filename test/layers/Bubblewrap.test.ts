@@ -1,5 +1,7 @@
+import { spawnSync } from "node:child_process"
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import { layerGroups } from "../../src/layers/Bubblewrap.ts"
@@ -226,6 +228,16 @@ describe.skipIf(whyUnconfined !== undefined)("git in a confined command", { time
       yield* run(`echo evil > ${victim}/f`)
       assert.deepStrictEqual(readdirSync(victim), [])
     }))
+})
+
+describe.skipIf(process.getuid?.() !== 0)("a user whom the list of users does not know, as in containers", () => {
+  it("has the home folder that the environment names (R091)", ({ skip }) => {
+    const plans = fileURLToPath(new URL("../../src/layers/SandboxPlans.ts", import.meta.url))
+    const asked = `import(${JSON.stringify(plans)}).then(({ homes }) => console.log(homes().join()))`
+    const { status, stderr, stdout } = spawnSync(process.execPath, ["-e", asked], { uid: 54_321, env: { HOME: "/usr" }, encoding: "utf8" })
+    if (status === null || stderr.includes("EACCES")) return skip("this user may not read the sources")
+    assert.strictEqual(stdout, "/usr\n", stderr)
+  })
 })
 
 describe("without a sandbox", () => {
