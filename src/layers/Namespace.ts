@@ -109,10 +109,16 @@ const makeCell = (outer: ChildProcess, pid: number, onCounters?: (counters: stri
 
   const hasExited = () => Deferred.isDoneUnsafe(exit)
   const end = (how: Exit) => Deferred.doneUnsafe(exit, Effect.succeed(how))
+  /** A keeper that is to go and does not is not itself any more: a program of the same user can write into its memory. */
+  const hurry = () => {
+    const limit = setTimeout(() => outer.kill("SIGKILL"), LAST_WORDS).unref()
+    outer.once("exit", () => clearTimeout(limit))
+  }
   const heard = (text: string) => {
     if (text === "S") started(launched(), words)
     else if (/^[AE] \d+$/u.test(text)) {
       isAlone = text.startsWith("A")
+      if (isAlone) hurry()
       end(exitOf(Number(text.slice(2)), words !== "", sent))
     } else if (onCounters !== undefined && text.startsWith("N ")) onCounters(`${text.slice(2)}\n`)
     else words += `${text}\n`
@@ -182,7 +188,10 @@ const makeCell = (outer: ChildProcess, pid: number, onCounters?: (counters: stri
     closed: Effect.suspend(() => {
       // The keeper alone can do nothing any more and need not be waited for, unless somebody was told to end it all.
       if (isAlone && sent.size === 0) return Effect.void
-      if (!Deferred.isDoneUnsafe(gone) && !isKilled && !isAlone) line.write("G\n")
+      if (!Deferred.isDoneUnsafe(gone) && !isKilled && !isAlone) {
+        line.write("G\n")
+        hurry()
+      }
       return Deferred.await(gone)
     }),
     signal: (signal) => Effect.sync(() => (hasExited() ? undefined : signalGroup(signal))),
