@@ -42,13 +42,14 @@ export const confinedBy = ({ network, user }: Namespaces, plan: ReadonlyArray<Pl
   ...["--seccomp", String(SECCOMP_AT)],
 ]
 
+/** What is shown as it is may have gone since it was looked at: a command beside this one took it away. */
 const made = (mount: Placed, { denied, empty }: StandIns): ReadonlyArray<string> => {
   const { path } = mount
   switch (mount.kind) {
     case "read":
-      return ["--ro-bind", mount.source ?? path, path]
+      return mount.source === undefined ? ["--ro-bind-try", path, path] : ["--ro-bind", mount.source, path]
     case "write":
-      return ["--bind", mount.source ?? path, path]
+      return mount.source === undefined ? ["--bind-try", path, path] : ["--bind", mount.source, path]
     case "replace":
       return ["--bind", mount.source, path]
     case "hide":

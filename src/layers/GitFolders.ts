@@ -100,12 +100,16 @@ const repositoryMounts = (folder: string, depth = 0): ReadonlyArray<Mount> => {
 const submoduleMounts = (folder: string, depth: number): ReadonlyArray<Mount> =>
   namesIn(folder).flatMap((name) => {
     const path = join(folder, name)
-    const inside = isRepository(path) ? repositoryMounts(path, depth) : depth < DEEPEST ? submoduleMounts(path, depth + 1) : []
+    const inside = looksLikeOne(path) ? repositoryMounts(path, depth) : depth < DEEPEST ? submoduleMounts(path, depth + 1) : []
     return inside.length === 0 ? [] : [{ kind: "pin", path: folder }, { kind: "pin", path }, ...inside]
   })
 
 const isRepository = (folder: string): boolean =>
   isFolder(join(folder, "objects")) && lstatSync(join(folder, "HEAD"), quietly) !== undefined
+
+/** Also when a command has taken away what makes it a repository, to put it back later. */
+const looksLikeOne = (folder: string): boolean =>
+  ["HEAD", "config", "hooks", "objects"].some((name) => lstatSync(join(folder, name), quietly) !== undefined)
 
 const quietly = { throwIfNoEntry: false } as const
 

@@ -2,7 +2,7 @@
  * What a command of a workspace is to find where: from its profile, from the settings of all workspaces, and from what is
  * on the disk at its start. Said for no particular sandbox.
  */
-import { lstatSync, readFileSync, realpathSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, realpathSync } from "node:fs"
 import { homedir, userInfo } from "node:os"
 import { isAbsolute } from "node:path"
 import { Effect } from "effect"
@@ -16,6 +16,7 @@ import { gitMounts } from "./GitFolders.ts"
 import { makeSweeps } from "./GitSweep.ts"
 import { hidden, homeSecrets, systemSecrets } from "./HomeSecrets.ts"
 import { searchPath } from "./HostEnvironment.ts"
+import { deniedNames } from "./OtherNames.ts"
 import { scanTree, type TreeScan } from "./TreeScan.ts"
 
 /** What a sandbox has to know of the server's configuration. */
@@ -35,6 +36,19 @@ const LOOK_AGAIN_MS = 500
 export const makePlans = (settings: SandboxSettings) => {
   const sweepOf = makeSweeps()
   const scans = new Map<string, { readonly scan: TreeScan; readonly goodUntil: number }>()
+  const names = new Map<string, { readonly mounts: ReadonlyArray<Mount>; readonly goodUntil: number }>()
+
+  /** No command can give what it is denied another name; whoever does it outside is noticed a moment later. */
+  const named = Effect.fnUntraced(function* (root: string, profile: Profile, denied: ReadonlyArray<Mount>) {
+    const key = `${profile.name} ${root}`
+    const known = names.get(key)
+    const began = performance.now()
+    if (known !== undefined && began < known.goodUntil) return known.mounts
+    const mounts = yield* deniedNames(root, denied)
+    const took = performance.now() - began
+    names.set(key, { mounts, goodUntil: began + took * LOOK_AGAIN })
+    return mounts
+  })
 
   /** What rules are about may have come a moment ago; a repository that came since was made under the same confinement. */
   const scanned = Effect.fnUntraced(function* (root: string, profile: Profile, isReadOnly: boolean) {
@@ -52,6 +66,8 @@ export const makePlans = (settings: SandboxSettings) => {
     /** The mounts, and what is to be done when the command has ended. Fails when not all could be seen that rules are about. */
     plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, { more, temporary }: Given) {
       const scan = yield* scanned(root, profile, access === "read_only")
+      // Of one that was kept some may be gone by now.
+      const git = scan.git.filter(({ path }) => existsSync(path))
       if (!scan.isComplete && hasPathRules(profile))
         return yield* new SandboxUnavailable({
           wanted: `the file rules of profile "${profile.name}"`,
@@ -67,13 +83,14 @@ export const makePlans = (settings: SandboxSettings) => {
         ...hidden(settings.stateFolder),
         ...(settings.configFile === undefined ? [] : hidden(settings.configFile)),
         ...settings.workspaces.flatMap((other) => (isKeptFrom(other, root, profile) ? hidden(other.realRoot) : [])),
-        ...(profile.network === "on" || profile.network === "loopback" ? listeningSockets(root) : []),
+        ...(profile.network === "off" ? [] : listeningSockets(root)),
         { kind: scan.access, path: root, source: root },
         ...scan.mounts,
-        ...gitMounts(root, scan.git),
+        ...(yield* named(root, profile, scan.mounts)),
+        ...gitMounts(root, git),
         ...more,
       ])
-      return { mounts, sweep: sweepOf(root, scan.git) }
+      return { mounts, sweep: sweepOf(root, git) }
     }),
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The system calls a sandboxed command does without, as a classic BPF program that the kernel runs on each call. Refused
  * are ways out of a sandbox and around it that programs do not need: looking into and steering other processes, mounting,
- * new namespaces, io_uring (which would pass the other rules by), key rings, kernel programs, and putting words into the
+ * new namespaces, programs that run as their owner, io_uring (which would pass the other rules by), key rings, kernel programs, and putting words into the
  * mouth of a terminal. Numbers are from the kernel's tables: `syscall_64.tbl` and `asm-generic/unistd.h`.
  */
 
@@ -50,9 +50,22 @@ const CALLS: Readonly<Record<string, readonly [x64: number | undefined, arm64: n
   ioperm: [173, undefined],
 }
 
+/** Calls that give a file its mode, which is their argument with this number (from 0), and for the last ones the flags' too. */
+const MODES: ReadonlyArray<readonly [x64: number | undefined, arm64: number | undefined, mode: number, flags?: number]> = [
+  [90, undefined, 1], // chmod
+  [91, 52, 1], // fchmod
+  [268, 53, 2], // fchmodat
+  [452, 452, 2], // fchmodat2
+  [85, undefined, 1], // creat
+  [133, undefined, 1], // mknod
+  [259, 33, 2], // mknodat
+  [2, undefined, 2, 1], // open
+  [257, 56, 3, 2], // openat
+]
+
 const MACHINES = {
-  x64: { at: 0, audit: 0xc000003e, clone: 56, clone3: 435, unshare: 272, ioctl: 16, socket: 41 },
-  arm64: { at: 1, audit: 0xc00000b7, clone: 220, clone3: 435, unshare: 97, ioctl: 29, socket: 198 },
+  x64: { at: 0, audit: 0xc000003e, clone: 56, clone3: 435, unshare: 272, ioctl: 16, socket: 41, openat2: 437 },
+  arm64: { at: 1, audit: 0xc00000b7, clone: 220, clone3: 435, unshare: 97, ioctl: 29, socket: 198, openat2: 437 },
 } as const
 
 export type Machine = keyof typeof MACHINES
@@ -64,6 +77,11 @@ const NAMESPACES = 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x2000000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
 const AF_UNIX = 1
+/** Families of sockets that a namespace keeps apart: IPv4, IPv6, and what tells of them. Others, such as those to a hypervisor, it does not. */
+const APART = [2, 10, 16]
+const SET_USER_ID = 0o4000
+/** Flags with which opening makes a file: O_CREAT and O_TMPFILE. */
+const MAKES = 0x40 | 0o20000000
 /** Numbers from here on are the second set of calls of x86-64, which would pass a list of the first by. */
 const X32 = 0x40000000
 
@@ -78,6 +96,7 @@ const ALLOW = 0x7fff0000
 const NOT_PERMITTED = 0x00050001
 /** A C library that meets it takes the older `clone`, whose arguments can be seen. */
 const NO_SUCH_CALL = 0x00050026
+const NO_SUCH_FAMILY = 0x00050061
 const KILL = 0x80000000
 
 /** Where the record of a call has its number, the machine, and the low words of its first two arguments (little endian). */
@@ -85,6 +104,7 @@ const NUMBER = 0
 const MACHINE = 4
 const FIRST = 16
 const SECOND = 24
+const argument = (number: number): number => FIRST + 8 * number
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number]
 
@@ -93,7 +113,7 @@ type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, valu
  * listens on a file can be asked to act; pairs of connected sockets stay.
  */
 export const seccompProgram = (machine: Machine, blocksUnix: boolean): Uint8Array => {
-  const { at, audit, clone, clone3, ioctl, socket, unshare } = MACHINES[machine]
+  const { at, audit, clone, clone3, ioctl, openat2, socket, unshare } = MACHINES[machine]
   const answer = (value: number): Instruction => [ANSWER, 0, 0, value]
   const onCall = (number: number, then: ReadonlyArray<Instruction>): ReadonlyArray<Instruction> => [
     [EQUAL, 0, then.length, number],
@@ -115,7 +135,27 @@ export const seccompProgram = (machine: Machine, blocksUnix: boolean): Uint8Arra
     ...onCall(clone, unlessNamespaces),
     ...onCall(unshare, unlessNamespaces),
     ...onCall(ioctl, [[LOAD, 0, 0, SECOND], [EQUAL, 1, 0, TIOCSTI], [EQUAL, 0, 1, TIOCLINUX], answer(NOT_PERMITTED), answer(ALLOW)]),
-    ...(blocksUnix ? onCall(socket, [[LOAD, 0, 0, FIRST], [EQUAL, 0, 1, AF_UNIX], answer(NOT_PERMITTED), answer(ALLOW)]) : []),
+    ...onCall(socket, [
+      [LOAD, 0, 0, FIRST],
+      [EQUAL, 0, 1, AF_UNIX],
+      answer(blocksUnix ? NOT_PERMITTED : ALLOW),
+      ...APART.flatMap((family): ReadonlyArray<Instruction> => [[EQUAL, 0, 1, family], answer(ALLOW)]),
+      answer(NO_SUCH_FAMILY),
+    ]),
+    ...MODES.flatMap(([x64, arm64, mode, flags]) => {
+      const number = machine === "x64" ? x64 : arm64
+      const setsId: ReadonlyArray<Instruction> = [
+        [LOAD, 0, 0, argument(mode)],
+        [HAS_BITS, 0, 1, SET_USER_ID],
+        answer(NOT_PERMITTED),
+        answer(ALLOW),
+      ]
+      const makes: ReadonlyArray<Instruction> =
+        flags === undefined ? [] : [[LOAD, 0, 0, argument(flags)], [HAS_BITS, 1, 0, MAKES], answer(ALLOW)]
+      return number === undefined ? [] : onCall(number, [...makes, ...setsId])
+    }),
+    // Its mode lies where no filter can look; programs that meet it take the older call.
+    ...onCall(openat2, [answer(NO_SUCH_CALL)]),
     answer(ALLOW),
   ]
   const bytes = new DataView(new ArrayBuffer(program.length * 8))

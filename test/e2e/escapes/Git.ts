@@ -1,0 +1,197 @@
+/** Attempts to leave something that git runs later, outside of any sandbox; and by renaming what stands around it. */
+import type { Attempt } from "./Attempt.ts"
+
+const evil = "printf '#!/bin/sh\\ntouch /evil\\n'"
+const plant = (hook: string): string => `${evil} > ${hook}; chmod +x ${hook}`
+
+export const onGit: ReadonlyArray<Attempt> = [
+  { name: "plant a hook", script: () => plant(".git/hooks/pre-commit"), harm: { changes: "app/.git/hooks" } },
+  {
+    name: "plant a hook from another folder",
+    script: (at) => `cd conf; ${plant(`${at.app}/.git/hooks/post-checkout`)}; ${plant("../.git/hooks/pre-push")}`,
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "plant a hook through /proc",
+    script: (at) => plant(`/proc/self/root${at.app}/.git/hooks/pre-commit`),
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "replace the hooks by a link",
+    script: () => `mkdir h; ${plant("h/pre-commit")}; rm -rf .git/hooks; mv .git/hooks .git/h; ln -sfn ../h .git/hooks`,
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "move the hooks away and make others",
+    script: () => `mv .git/hooks .git/old; mkdir .git/hooks; ${plant(".git/hooks/pre-commit")}`,
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "write the configuration",
+    script: () => "echo '[core]\n\tfsmonitor = touch /evil' >> .git/config",
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "write the configuration as git does",
+    script: () => "git config core.fsmonitor 'touch /evil'; git config alias.status '!touch /evil'",
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "put another configuration in its place",
+    script: () =>
+      "cp .git/config .git/c; echo '[core]\n\tpager = evil' >> .git/c; mv -f .git/c .git/config; ln -f .git/c .git/config; cp --remove-destination .git/c .git/config",
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "configure the worktree",
+    script: () =>
+      "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor evil; echo x > .git/config.worktree; grep -q worktreeConfig .git/config && echo GOT",
+    harm: { tells: "a configuration for the worktree that counts" },
+  },
+  {
+    name: "rename .git and put a copy in its place",
+    script: () => `mv .git g; cp -r g .git; ${plant(".git/hooks/pre-commit")}`,
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "remove .git and make another",
+    script: () => `rm -rf .git; git init -q; ${plant(".git/hooks/pre-commit")}`,
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "point .git elsewhere",
+    script: () => `cp -r .git g; rm -rf .git; mv .git g2; echo 'gitdir: g' > .git; ${plant("g/hooks/pre-commit")}; [ -f .git ] && echo GOT`,
+    harm: { tells: "a .git that leads elsewhere" },
+  },
+  {
+    name: "say that another folder has the hooks",
+    script: () => "mkdir c; cp -r .git/* c; echo ../c > .git/commondir; mv c/config .git/commondir",
+    harm: { changes: "app/.git/commondir" },
+  },
+  {
+    name: "give a submodule another common folder",
+    script: () => "mkdir c; cp -r .git/modules/lib/* c; echo ../../../c > .git/modules/lib/commondir",
+    harm: { changes: "app/.git/modules/lib/commondir" },
+  },
+  {
+    name: "point a worktree in the workspace elsewhere",
+    script: () => "mkdir g; cp -r .git/* g; echo 'gitdir: ../g' > side/.git; rm -f side/.git; echo 'gitdir: ../g' > side/.git",
+    harm: { changes: "app/side/.git" },
+  },
+  {
+    name: "put a folder in the place of a worktree's pointer",
+    script: () => "rm -f side/.git; cp -r .git/modules/lib side/.git; echo x >> side/.git/config",
+    harm: { changes: "app/side/.git" },
+  },
+  {
+    name: "change what a worktree in the workspace belongs to",
+    script: () => "mkdir g; cp -r .git/* g; echo ../../../g > .git/worktrees/side/commondir",
+    harm: { changes: "app/.git/worktrees/side/commondir" },
+  },
+  {
+    name: "have what is put right put right somewhere else",
+    script: (at) =>
+      `mv side s; ln -s ${at.outside} side; rm -f .git/worktrees/side/commondir; mv .git/worktrees/side .git/worktrees/s; ln -s ${at.outside} .git/worktrees/side; touch s/.git`,
+    harm: { changes: "outside" },
+    alone: { unsafe: "only what looks after git folders could do it" },
+  },
+  {
+    name: "plant a hook in a nested repository",
+    script: () => plant("vendor/nested/.git/hooks/pre-commit"),
+    harm: { changes: "app/vendor/nested/.git/hooks" },
+  },
+  {
+    name: "configure a nested repository",
+    script: () => "git -C vendor/nested config core.fsmonitor evil",
+    harm: { changes: "app/vendor/nested/.git/config" },
+  },
+  {
+    name: "rename the folder of a nested repository and put a copy in its place",
+    script: () => `mv vendor/nested vendor/n; cp -r vendor/n vendor/nested; ${plant("vendor/nested/.git/hooks/pre-commit")}`,
+    harm: { changes: "app/vendor/nested/.git/hooks" },
+  },
+  {
+    name: "rename a folder further up and put a copy in its place",
+    script: () => `mv vendor v; cp -r v vendor; ${plant("vendor/nested/.git/hooks/pre-commit")}`,
+    harm: { changes: "app/vendor/nested/.git/hooks" },
+  },
+  {
+    name: "plant a hook in a submodule",
+    script: () => plant(".git/modules/lib/hooks/post-checkout"),
+    harm: { changes: "app/.git/modules/lib/hooks" },
+  },
+  {
+    name: "configure a submodule",
+    script: () => "git -C lib config core.fsmonitor evil; echo '[core]\n\tfsmonitor = evil' >> .git/modules/lib/config",
+    harm: { changes: "app/.git/modules/lib/config" },
+  },
+  {
+    name: "rename the modules and put copies in their place",
+    script: () =>
+      `mv .git/modules .git/m; cp -r .git/m .git/modules; mv .git/modules/lib .git/modules/l; cp -r .git/modules/l .git/modules/lib; ${plant(".git/modules/lib/hooks/post-checkout")}`,
+    harm: { changes: "app/.git/modules/lib/hooks" },
+  },
+  {
+    name: "make a submodule's folder look like none, and then plant a hook in it",
+    script: () => [
+      "mv .git/modules/lib/HEAD .git/modules/lib/H; mv .git/modules/lib/objects .git/modules/lib/o",
+      `${plant(".git/modules/lib/hooks/post-checkout")}; mv .git/modules/lib/H .git/modules/lib/HEAD; mv .git/modules/lib/o .git/modules/lib/objects`,
+    ],
+    harm: { changes: "app/.git/modules/lib/hooks" },
+  },
+  {
+    name: "make .git look like none, and then plant a hook in it",
+    script: () => [
+      "mv .git/HEAD .git/H; mv .git/objects .git/o",
+      `${plant(".git/hooks/pre-commit")}; mv .git/hooks .git/h; mkdir .git/hooks; ${plant(".git/hooks/pre-commit")}; mv .git/H .git/HEAD; mv .git/o .git/objects`,
+    ],
+    harm: { changes: "app/.git/hooks" },
+  },
+  {
+    name: "point a submodule elsewhere",
+    script: () => "cp -r .git/modules/lib l; echo 'gitdir: ../l' > lib/.git; rm -f lib/.git; mv l/x lib/.git",
+    harm: { changes: "app/lib/.git" },
+  },
+  {
+    name: "plant a hook from a linked worktree",
+    in: "tree",
+    script: (at) => `${plant("$(git rev-parse --git-common-dir)/hooks/pre-commit")}; ${plant(`${at.base}/main/.git/hooks/pre-commit`)}`,
+    harm: { changes: "main/.git/hooks" },
+  },
+  {
+    name: "configure from a linked worktree",
+    in: "tree",
+    script: () => "git config core.fsmonitor evil",
+    harm: { changes: "main/.git/config" },
+  },
+  {
+    name: "point a linked worktree elsewhere",
+    in: "tree",
+    script: () => 'cp -r $(git rev-parse --git-common-dir) g; echo "gitdir: $PWD/g" > .git; rm -f .git; echo "gitdir: $PWD/g" > .git',
+    harm: { changes: "tree/.git" },
+  },
+  {
+    name: "change what a linked worktree belongs to",
+    in: "tree",
+    script: (at) => `cp -r ${at.base}/main/.git g; echo "$PWD/g" > ${at.base}/main/.git/worktrees/tree/commondir`,
+    harm: { changes: "main/.git/worktrees/tree/commondir" },
+  },
+  {
+    name: "write the files of the repository a worktree belongs to",
+    in: "tree",
+    script: (at) => `echo x > ${at.base}/main/f`,
+    harm: { changes: "main/f" },
+  },
+  {
+    name: "plant a hook where there is no folder for them",
+    in: "plain",
+    script: () => `mkdir -p .git/hooks; ${plant(".git/hooks/pre-commit")}; [ -x .git/hooks/pre-commit ] && echo GOT`,
+    harm: { tells: "a hook in a repository without hooks" },
+  },
+  {
+    name: "plant a hook in a repository of the workspace's own root",
+    in: "nested",
+    script: () => `${plant("deep/er/repo/.git/hooks/pre-commit")}; mv deep d; cp -r d deep; ${plant("deep/er/repo/.git/hooks/pre-push")}`,
+    harm: { changes: "nested/deep/er/repo/.git/hooks" },
+  },
+]
