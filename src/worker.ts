@@ -18,6 +18,8 @@ import { settingsFrom } from "./services/SettingsText.ts"
 
 export class NoOrder extends Data.TaggedError("NoOrder")<{ readonly message: string }> {}
 
+/** Milliseconds from the decision to end until the end, whatever is in the way. */
+const END_LIMIT = 4500
 /** Milliseconds for the last answers, once all processes have ended. */
 const LAST_ANSWERS = 50
 
@@ -52,6 +54,8 @@ export const runWorker = Effect.fnUntraced(function* (
   }
   say(READY)
   yield* Effect.raceFirst(stopped, lifetime === "gateway" ? inputEnds : orphaned(serving.connections, orphanLimitMs))
+  // Whatever hangs then ends with this process: nothing that it holds outlives it.
+  setTimeout(() => process.exit(1), END_LIMIT).unref()
   yield* Scope.close(side, Exit.void)
   yield* Effect.sleep(LAST_ANSWERS)
 })
