@@ -44,7 +44,7 @@ const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 
 export const processContract = (layer: Layer.Layer<ProcessSupervisor>, by: Holding["by"]) => {
   const live = (name: string, test: () => Effect.Effect<void, unknown, ProcessSupervisor | Scope.Scope>) =>
-    it.live(name, () => Effect.suspend(test).pipe(Effect.provide(layer, { local: true })))
+    it.live(name, () => Effect.suspend(test).pipe(Effect.provide(layer, { local: true })), 60_000)
 
   describe("an end", () => {
     live("comes with the main process, and takes what was left behind along (R042)", () =>

@@ -376,14 +376,14 @@ describe("random schedules", () => {
           0,
         ),
       ),
-    { arbitrary: { runs: 100 } },
+    { arbitrary: { runs: 100 }, timeout: 120_000 },
   )
 
   it.effect.prop(
     "in two servers and one that is killed exclude, keep the order, wake everyone soon, and leave nothing behind",
     { actors: Schema.Array(Actor).check(Schema.isMaxLength(12)) },
     ({ actors }) => together(schedule(actors, 600, NOTICED)),
-    { arbitrary: { runs: 100 } },
+    { arbitrary: { runs: 100 }, timeout: 120_000 },
   )
 
   const schedule = Effect.fnUntraced(function* (actors: ReadonlyArray<Actor>, instants: number, noticed: number) {
