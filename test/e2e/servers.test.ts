@@ -1,6 +1,6 @@
 /** Several servers of the built program on one state folder, as hosts that start one a client have them. */
 import { createHash } from "node:crypto"
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterEach, describe, expect, it } from "vitest"
@@ -26,19 +26,22 @@ const start = (made: Home, folder = made.workspace) => {
   const { client, kill } = startStdio(made.env, [main, "mcp", folder])
   cleanups.push(kill)
   let ids = 0
-  const call = async (name: string, args: object, limit = 60_000): Promise<ToolResult> => {
+  const request = async (method: string, params: object, limit: number): Promise<unknown> => {
     ids += 1
     const id = ids
-    client.send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } })
+    client.send({ jsonrpc: "2.0", id, method, params })
     const { error, result } = await client.answer(id, limit)
     if (error !== undefined) throw new Error(JSON.stringify(error))
-    return result as unknown as ToolResult
+    return result
   }
+  const call = async (name: string, args: object, limit = 60_000) =>
+    (await request("tools/call", { name, arguments: args }, limit)) as ToolResult
+  const list = async () => ((await request("tools/list", {}, 60_000)) as { readonly tools: ReadonlyArray<unknown> }).tools
   const end = async () => {
     client.child.stdin.end()
     return (await client.ended).code
   }
-  return { call, kill, pid: client.child.pid as number, ended: client.ended, end }
+  return { call, list, kill, pid: client.child.pid as number, ended: client.ended, end }
 }
 
 const app = { workspace_id: "app" }
@@ -110,7 +113,29 @@ const begun = async (made: Home): Promise<number> => {
 }
 
 describe("two servers in one workspace", () => {
-  it("take turns, and a refusal and workspace_info say who works, where and since when", async () => {
+  it("do not notice a third that only lists its tools and is killed (R119)", async () => {
+    const made = home({ "a.txt": "a\n" })
+    const working = start(made)
+    await working.call("write", { ...app, path: "b.txt", content: "b\n" })
+    const state = () =>
+      readdirSync(dirname(databaseOf(made)), { recursive: true })
+        .map(String)
+        .sort()
+    const before = state()
+    const rows = ["operations", "leases", "events"].map((table) => countOf(databaseOf(made), table))
+    for (let round = 0; round < 3; round++) {
+      const short = start(made)
+      expect((await short.list()).length).toBeGreaterThan(10)
+      short.kill()
+      await short.ended
+    }
+    expect(state()).toEqual(before)
+    expect(["operations", "leases", "events"].map((table) => countOf(databaseOf(made), table))).toEqual(rows)
+    expect(factsOf(await working.call("read", { ...app, path: "b.txt" }))).toMatchObject({ text: "b\n" })
+    await working.end()
+  })
+
+  it("take turns, and a refusal and workspace_info say who works, where and since when (R137)", async () => {
     const made = home({ "a.txt": "a\n" })
     const [one, two] = [start(made), start(made)]
     const build = one.call("exec_command", { ...app, script: untilGo })
@@ -156,7 +181,7 @@ describe("two servers in one workspace", () => {
     expect(codeOf(await inner.call("write", { ...app, path: "x.txt", content: "y\n", lease_wait_ms: 0 }))).toBeUndefined()
   })
 
-  it("free what a server holds within a second of its kill -9", async () => {
+  it("free what a server holds when it is killed, and the next in line goes on (R138)", async () => {
     const made = home({ "a.txt": "a\n" })
     const [one, two] = [start(made), start(made)]
     void one.call("exec_command", { ...app, script: `exec > /dev/null; ${untilGo}` }).catch(() => undefined)
@@ -164,10 +189,8 @@ describe("two servers in one workspace", () => {
     cleanups.push(() => process.kill(orphan, "SIGKILL"))
     const waiting = two.call("write", { ...app, path: "a.txt", content: "b\n", lease_wait_ms: 30_000 })
     await until(() => countOf(databaseOf(made), "leases WHERE waits = 1") === 1)
-    const killed = performance.now()
     one.kill()
     expect(factsOf(await waiting)).toMatchObject({ status: "applied" })
-    expect(performance.now() - killed).toBeLessThan(1_000)
     await one.ended
   })
 })

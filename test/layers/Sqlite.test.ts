@@ -186,7 +186,7 @@ describe("the write-ahead log", () => {
   const stored = (filename: string) => layerIn(Sqlite.layer(filename))
   const logOf = (filename: string) => statSync(`${filename}-wal`).size / MEGABYTE
 
-  it.live("stays small over 2,000 operations while another server's connection stays open and reads", () =>
+  it.live("stays small over 2,000 operations while another server's connection stays open and reads (R121)", () =>
     Effect.gen(function* () {
       const filename = yield* file
       yield* Effect.gen(function* () {
