@@ -130,7 +130,9 @@ export const make = Effect.fnUntraced(function* <R>(
     const calls = new Map<number, Deferred.Deferred<void>>()
     const atDesk = <A, E>(use: (handlers: Handlers["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(Deferred.await(greeted), use)
     const allOver = Effect.suspend(() => Effect.forEach([...calls.values()], Deferred.await, { discard: true }))
-    yield* Effect.addFinalizer(() => Effect.andThen(allOver, () => Effect.sync(() => void servers.delete(connection))))
+    // A call that does not end must not keep the connection counted for ever, and with it the worker.
+    const left = Effect.timeoutOption(allOver, CALLS_END_WITHIN)
+    yield* Effect.addFinalizer(() => Effect.andThen(left, () => Effect.sync(() => void servers.delete(connection))))
 
     const handlers = yield* Wire.toHandlers({
       hello: Effect.fnUntraced(function* ({ protocol, server, workspaces }) {
@@ -140,18 +142,17 @@ export const make = Effect.fnUntraced(function* <R>(
         yield* Deferred.succeed(greeted, Context.get(context, Handlers))
         return { worker: identity.self, version }
       }),
-      execute: ({ call, ...request }) => {
-        const over = Deferred.makeUnsafe<void>()
-        calls.set(call, over)
-        const end = Effect.andThen(
-          Effect.sync(() => calls.delete(call)),
-          Deferred.succeed(over, undefined),
-        )
-        return Effect.ensuring(
-          atDesk((desk) => perform(desk, request)),
-          end,
-        )
-      },
+      // Registered when it runs: a call that is interrupted before that has no end that could be waited for.
+      execute: ({ call, ...request }) =>
+        Effect.uninterruptibleMask((restore) => {
+          const over = Deferred.makeUnsafe<void>()
+          calls.set(call, over)
+          const end = Effect.andThen(
+            Effect.sync(() => calls.delete(call)),
+            Deferred.succeed(over, undefined),
+          )
+          return Effect.ensuring(restore(atDesk((desk) => perform(desk, request))), end)
+        }),
       over: ({ call }) =>
         Effect.suspend(() => {
           const over = calls.get(call)
