@@ -110,10 +110,10 @@ const fetcher = (port, bytes, times) => `
 const http = require("node:http")
 const proxy = process.env.http_proxy && new URL(process.env.http_proxy)
 const target = { host: "127.0.0.1", port: ${port}, path: "/${bytes}" }
-const options = proxy ? { host: proxy.hostname, port: proxy.port, path: "http://127.0.0.1:${port}/${bytes}" } : target
+const options = proxy ? { host: proxy.hostname, port: proxy.port, path: "http://127.0.0.1:${port}/${bytes}", headers: { host: "127.0.0.1:${port}" } } : target
 const once = () => new Promise((resolve, reject) => {
   const from = performance.now()
-  http.get({ ...options, agent: false }, (response) => {
+  http.get({ ...options, agent: new http.Agent({ keepAlive: false }) }, (response) => {
     let size = 0
     response.on("data", (chunk) => { size += chunk.length })
     response.on("end", () => size === ${bytes} ? resolve(performance.now() - from) : reject(new Error(size + " bytes, status " + response.statusCode)))
