@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto"
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { createServer, type Server, type Socket } from "node:net"
 import { join } from "node:path"
-import { Effect, FiberSet, Layer, type Scope } from "effect"
+import { Effect, FiberSet, Layer, Result, type Scope } from "effect"
 import { compileHosts, type Target } from "../services/HostRules.ts"
 import { NameResolver, type NetworkDecision, NetworkProxy, ProxyFault, type ProxyRequest } from "../services/NetworkProxy.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
@@ -14,6 +14,7 @@ import { type Connected, connectTo, type Dial, dial, type NotConnected } from ".
 import { makeProxyHttp, type ProxyHttp } from "./ProxyHttp.ts"
 import { serveSocks } from "./ProxySocks.ts"
 import { startTunnel } from "./ProxyTunnel.ts"
+import { LONGEST_PATH, ownFolder, shortFolder } from "./SocketFolder.ts"
 
 export interface ProxyLimits {
   /** Clients of one proxy at a time. */
@@ -28,18 +29,22 @@ export interface ProxyLimits {
 
 const usual: ProxyLimits = { connections: 256, headMs: 10_000, headBytes: 16_384, connectMs: 10_000, idleMs: 300_000 }
 
-/** Sockets lie in a folder of this server below `folder` (0700); what dead servers left there is removed first. */
+/**
+ * Sockets lie in a folder of this server below `folder` (0700), or where this user's sockets lie when that has too long a
+ * path; what dead servers left there is removed first.
+ */
 export const layer = (folder: string, limits: Partial<ProxyLimits> = {}): Layer.Layer<NetworkProxy, never, ServerIdentity | NameResolver> =>
   Layer.effect(
     NetworkProxy,
     Effect.gen(function* () {
       const identity = yield* ServerIdentity
       const resolver = yield* NameResolver
-      const own = join(folder, identity.self)
+      const all = placeOf(folder, identity.self)
+      const own = join(all, identity.self)
       yield* Effect.acquireRelease(
         Effect.sync(() => {
-          mkdirSync(folder, { recursive: true, mode: 0o700 })
-          for (const name of readdirSync(folder)) if (!identity.isAlive(name)) rmSync(join(folder, name), { recursive: true, force: true })
+          mkdirSync(all, { recursive: true, mode: 0o700 })
+          for (const name of readdirSync(all)) if (!identity.isAlive(name)) rmSync(join(all, name), { recursive: true, force: true })
           mkdirSync(own, { recursive: true, mode: 0o700 })
         }),
         () => Effect.sync(() => rmSync(own, { recursive: true, force: true })).pipe(Effect.ignoreCause({ log: true })),
@@ -50,8 +55,16 @@ export const layer = (folder: string, limits: Partial<ProxyLimits> = {}): Layer.
     }),
   )
 
-/** Longer paths do not fit where the kernel keeps them; a Mac has the least room. */
-const LONGEST_PATH = 103
+/** Bytes of a socket's own name. */
+const NAME = 8
+
+const fits = (folder: string): boolean => Buffer.byteLength(folder) + 1 + NAME <= LONGEST_PATH
+
+/** A short folder that somebody else has made is none for sockets; then a long path is told as what it is. */
+const placeOf = (folder: string, self: string): string => {
+  const short = shortFolder()
+  return fits(join(folder, self)) || Result.isFailure(ownFolder(short)) ? folder : join(short, "proxies")
+}
 
 const openProxy = Effect.fnUntraced(function* (
   { allow, onDecision }: ProxyRequest,
@@ -59,8 +72,8 @@ const openProxy = Effect.fnUntraced(function* (
   resolver: NameResolver["Service"],
   limits: ProxyLimits,
 ): Effect.fn.Return<{ readonly socket: string }, ProxyFault, Scope.Scope> {
-  const path = join(folder, `${randomBytes(6).toString("hex")}.sock`)
-  if (Buffer.byteLength(path) > LONGEST_PATH)
+  const path = join(folder, randomBytes(NAME / 2).toString("hex"))
+  if (!fits(folder))
     return yield* new ProxyFault({ cause: `the path ${path} is longer than the ${LONGEST_PATH} bytes a socket's may have` })
   const run = yield* FiberSet.makeRuntime<never>()
   const held = new Set<Socket>()

@@ -4,7 +4,7 @@
  * touched. A folder has one worker; a second one finds the first by its socket and leaves.
  */
 import { createHash } from "node:crypto"
-import { chmodSync, existsSync, lstatSync, readdirSync, rmSync } from "node:fs"
+import { chmodSync, readdirSync, rmSync } from "node:fs"
 import { createConnection, createServer, type Socket } from "node:net"
 import { basename, dirname, join } from "node:path"
 import * as NodeSocket from "@effect/platform-node/NodeSocket"
@@ -12,11 +12,9 @@ import { Effect, Result, type Scope } from "effect"
 import { type Socket as EffectSocket, SocketError, SocketOpenError } from "effect/socket/Socket"
 import { RunnerUnavailable } from "../schema/Operation.ts"
 import type { ServerIdentity } from "../services/ServerIdentity.ts"
-import { attempt, privateFolder } from "./Folders.ts"
-import { variables } from "./HostEnvironment.ts"
+import { attempt } from "./Folders.ts"
+import { LONGEST_PATH, ownFolder, shortFolder } from "./SocketFolder.ts"
 
-/** Bytes that the path of a socket may have: what the kernel's structure holds, without the NUL at its end. */
-const LONGEST_PATH = process.platform === "linux" ? 107 : 103
 /** Room for the socket's own name: number, boot and start time of its process. */
 const LONGEST_NAME = 32
 
@@ -33,21 +31,13 @@ export interface WorkerPlace {
 
 const nameOf = (name: string, server: string | undefined): string => (server === undefined ? name : `${name}${OWNER}${server}`)
 
-/** In the state folder; for a state folder with a long path, where this user's sockets lie. */
-const rootsOf = (stateFolder: string): readonly [string, string] => {
-  const runtime = variables()["XDG_RUNTIME_DIR"]
-  const user = process.getuid?.() ?? 0
-  return [join(stateFolder, "workers"), runtime?.startsWith("/") === true ? join(runtime, "codespace") : `/tmp/codespace-${user}`]
-}
-
 const fits = (folder: string): boolean => Buffer.byteLength(folder) + 1 + LONGEST_NAME <= LONGEST_PATH
 
 /** Where the folder is to be, or in a sentence why no socket can lie there. */
 export const placeOf = ({ environment, server, stateFolder }: WorkerPlace): Result.Result<string, string> => {
-  const [own, short] = rootsOf(stateFolder)
-  const wanted = join(own, nameOf(environment, server))
+  const wanted = join(stateFolder, "workers", nameOf(environment, server))
   const hash = createHash("sha256").update(`${stateFolder}\0${environment}`).digest("hex").slice(0, 8)
-  const folder = fits(wanted) ? wanted : join(short, nameOf(hash, server))
+  const folder = fits(wanted) ? wanted : join(shortFolder(), nameOf(hash, server))
   return fits(folder)
     ? Result.succeed(folder)
     : Result.fail(
@@ -62,10 +52,6 @@ export const folderOf = (place: WorkerPlace): Result.Result<string, string> =>
       Result.mapError((reason) => `the folder of its socket, ${folder}, ${reason}`),
     ),
   )
-
-/** No link, since its name may lie where others can write. */
-const ownFolder = (path: string): Result.Result<string, string> =>
-  existsSync(path) && lstatSync(path).isSymbolicLink() ? Result.fail("is a link") : privateFolder(path)
 
 /** The identity of the worker that owns the folder; what dead ones left is removed. */
 export const ownerOf = (folder: string, { isAlive }: ServerIdentity["Service"], but?: string): string | undefined => {
@@ -82,7 +68,7 @@ export const socketOf = (folder: string, identity: string): string => join(folde
 
 /** The folders of servers that are gone, with the workers that live in them. Folders without a living worker are removed. */
 export const leftFolders = (stateFolder: string, identity: ServerIdentity["Service"]): ReadonlyArray<string> =>
-  rootsOf(stateFolder).flatMap((root) => {
+  [join(stateFolder, "workers"), shortFolder()].flatMap((root) => {
     const names = Result.getOrElse(
       attempt(() => readdirSync(root).filter((name) => name.includes(OWNER))),
       () => [],

@@ -571,13 +571,27 @@ it("takes any bytes calmly: 400 clients with nonsense, and no connection anywher
   talk.socket.destroy()
 }, 60_000)
 
-it("cannot be opened where the path is too long for a socket, or where there is none", async () => {
-  const folder = join(mkdtempSync(join(tmpdir(), "cs-")), "x".repeat(100))
-  const layer = NodeNetworkProxy.layer(folder).pipe(Layer.provide(Layer.mergeAll(NodeIdentity.layer, NodeResolver.layer)))
-  const open = Effect.flip(Effect.scoped(NetworkProxy.use((proxy) => proxy.open({ allow: [], onDecision: () => {} }))))
-  assert.include((await Effect.runPromise(Effect.provide(open, layer))).message, "longer than the 103 bytes")
-  assert.include((await Effect.runPromise(Effect.provide(open, NetworkProxy.layerNone))).message, "there is none")
-  rmSync(dirname(folder), { recursive: true, force: true })
+it("lies on a short path where its own would be too long, and cannot be opened where there is none", async () => {
+  const base = mkdtempSync(join(tmpdir(), "cs-"))
+  const folder = join(base, "x".repeat(100))
+  const runtime = process.env["XDG_RUNTIME_DIR"]
+  const layer = Layer.suspend(() => NodeNetworkProxy.layer(folder)).pipe(
+    Layer.provide(Layer.mergeAll(NodeIdentity.layer, NodeResolver.layer)),
+  )
+  const open = Effect.scoped(NetworkProxy.use((proxy) => proxy.open({ allow: [], onDecision: () => {} })))
+  try {
+    process.env["XDG_RUNTIME_DIR"] = base
+    const { socket } = await Effect.runPromise(Effect.provide(open, layer))
+    assert.isTrue(socket.startsWith(join(base, "codespace/proxies/")))
+    assert.strictEqual(statSync(join(base, "codespace")).mode & 0o777, 0o700)
+    process.env["XDG_RUNTIME_DIR"] = join(base, "y".repeat(100))
+    assert.include((await Effect.runPromise(Effect.provide(Effect.flip(open), layer))).message, "a socket's may have")
+  } finally {
+    if (runtime === undefined) delete process.env["XDG_RUNTIME_DIR"]
+    else process.env["XDG_RUNTIME_DIR"] = runtime
+    rmSync(base, { recursive: true, force: true })
+  }
+  assert.include((await Effect.runPromise(Effect.provide(Effect.flip(open), NetworkProxy.layerNone))).message, "there is none")
 })
 
 it("resolves names as this machine does", async () => {
