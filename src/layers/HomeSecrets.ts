@@ -5,6 +5,7 @@
 import { realpathSync, statSync } from "node:fs"
 import { join } from "node:path"
 import type { Mount } from "../services/MountPlan.ts"
+import { canBeReached } from "./Reach.ts"
 
 const SECRETS = [
   // Keys and logins.
@@ -60,7 +61,7 @@ export const homeSecrets = (home: string): ReadonlyArray<Mount> => SECRETS.flatM
 export const hidden = (path: string): ReadonlyArray<Mount> => {
   try {
     const real = realpathSync.native(path)
-    return [{ kind: "hide", path: real, isFolder: statSync(real).isDirectory() }]
+    return canBeReached(real) ? [{ kind: "hide", path: real, isFolder: statSync(real).isDirectory() }] : []
   } catch {
     // It is not there, or cannot be looked at from here, so neither from there.
     return []

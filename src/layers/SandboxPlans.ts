@@ -158,10 +158,11 @@ const listeningSockets = (root: string): ReadonlyArray<Mount> => {
   try {
     const lines = readFileSync("/proc/net/unix", "utf8").split("\n").slice(1)
     const paths = new Set(lines.flatMap((line) => /^(?:\S+\s+){6}\d+ (\/.*)$/u.exec(line)?.[1] ?? []))
-    return [...paths].flatMap((path) =>
-      isShared(path) || isBelow(root, path) || lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true ? [] : hidden(path),
-    )
+    return [...paths].flatMap((path) => (isShared(path) || isBelow(root, path) || !isSocket(path) ? [] : hidden(path)))
   } catch {
     return []
   }
 }
+
+/** One behind a folder that may not be entered is none for us. */
+const isSocket = (path: string): boolean => attempted(() => lstatSync(path).isSocket()) ?? false

@@ -1,15 +1,35 @@
 import { spawnSync } from "node:child_process"
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { createServer, type Server } from "node:net"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import { layerGroups } from "../../src/layers/Bubblewrap.ts"
-import { profileOf, whyUnconfined, workshop } from "../support/Confining.ts"
+import { NODE, profileOf, whyUnconfined, workshop } from "../support/Confining.ts"
 
 if (whyUnconfined !== undefined) console.warn(`Bubblewrap.test.ts confines nothing: ${whyUnconfined}`)
 
 const test = (name: string, body: () => Effect.Effect<void, unknown, Scope.Scope>) => it.live(name, () => Effect.scoped(body()))
+
+/** Somebody who listens on a file, in a folder of its own. */
+const listening = (path: string): Promise<Server> =>
+  new Promise((resolve) => {
+    mkdirSync(dirname(path), { recursive: true })
+    const server = createServer().listen(path, () => resolve(server))
+  })
 
 describe.skipIf(whyUnconfined !== undefined)("a confined command", { timeout: 30_000 }, () => {
   test("writes the workspace and nothing else, and says what confined it (R090)", () =>
@@ -90,7 +110,8 @@ describe.skipIf(whyUnconfined !== undefined)("a confined command", { timeout: 30
 
   test("has no network but its own loopback where the profile says off, and makes no Unix socket (R098, R099)", () =>
     Effect.gen(function* () {
-      const { run, write } = yield* workshop({ profile: profileOf("off") })
+      const { putNode, run, write } = yield* workshop({ profile: profileOf("off") })
+      putNode()
       write({
         "t.mjs": `import net from "node:net"
           const server = net.createServer((c) => c.end("hello")).listen(0, "127.0.0.1", () =>
@@ -98,8 +119,33 @@ describe.skipIf(whyUnconfined !== undefined)("a confined command", { timeout: 30
           net.connect(9, "192.0.2.1").on("error", (e) => console.log(e.code))
           net.createServer().on("error", (e) => console.log(e.code)).listen("/tmp/s")`,
       })
-      const { output } = yield* run(`'${process.execPath}' t.mjs`)
+      const { output } = yield* run(`./${NODE} t.mjs`)
       assert.deepStrictEqual(output.trim().split("\n").sort(), ["ENETUNREACH", "EPERM", "hello"])
+    }))
+
+  test("runs where others listen in folders that root could enter only as root (R091)", () =>
+    Effect.gen(function* () {
+      if (process.getuid?.() !== 0) return console.warn("Bubblewrap.test.ts gives no folder to another user: only root can")
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync("/srv/codespace-")),
+        (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true })),
+      )
+      const open = yield* Effect.acquireRelease(
+        Effect.promise(() => listening(join(folder, "open/s"))),
+        (server) => Effect.sync(() => server.close()),
+      )
+      const closed = yield* Effect.acquireRelease(
+        Effect.promise(() => listening(join(folder, "closed/s"))),
+        (server) => Effect.sync(() => server.close()),
+      )
+      chownSync(join(folder, "closed"), 65534, 65534)
+      chmodSync(join(folder, "closed"), 0o700)
+      chmodSync(folder, 0o755)
+      const { run } = yield* workshop()
+      const { exit_code, output } = yield* run(`[ -S ${folder}/open/s ] && echo reached; ls ${folder}/closed/s 2>&1; true`)
+      assert.deepInclude({ exit_code, reached: output.includes("reached") }, { exit_code: 0, reached: false })
+      assert.include(output, "Permission denied")
+      assert.isTrue(open.listening && closed.listening)
     }))
 
   test("can do none of the system calls that lead out, and all that programs need", () =>

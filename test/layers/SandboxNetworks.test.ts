@@ -1,7 +1,7 @@
 import { createServer } from "node:http"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
-import { profileOf, whyUnconfined, workshop } from "../support/Confining.ts"
+import { NODE, profileOf, whyUnconfined, workshop } from "../support/Confining.ts"
 import { listenOn } from "../support/Proxying.ts"
 
 if (whyUnconfined !== undefined) console.warn(`SandboxNetworks.test.ts confines nothing: ${whyUnconfined}`)
@@ -14,7 +14,7 @@ const origin = Effect.acquireRelease(
   (server) => Effect.promise(server.close),
 )
 
-const node = `'${process.execPath}' -e`
+const node = `./${NODE} -e`
 const serving = `${node} 'require("node:http").createServer((q, a) => a.end("served")).listen(5173, "127.0.0.1", () => console.log("ready"))'`
 const fetching = (url: string) =>
   `${node} 'fetch("${url}").then(async (r) => console.log(r.status, await r.text()), (e) => console.log("failed", e.cause?.code))'`
@@ -35,7 +35,8 @@ describe.skipIf(whyUnconfined !== undefined)("the network of a confined command"
   test("reaches a server of an earlier command where the profile says loopback, and nothing of this machine's (R098)", () =>
     Effect.gen(function* () {
       const { port } = yield* origin
-      const { run, start, supervisor } = yield* workshop({ profile: profileOf("loopback") })
+      const { putNode, run, start, supervisor } = yield* workshop({ profile: profileOf("loopback") })
+      putNode()
       const id = yield* start(["bash", "-c", serving], { access: "shared" })
       yield* supervisor.read(id, { waitMs: 20_000, until: "ready", maxBytes: 100, view: "follow" })
       const both = yield* run(`${fetching("http://127.0.0.1:5173/")}; ${fetching(`http://127.0.0.1:${port}/`)}; getent hosts example.org`)
@@ -48,18 +49,21 @@ describe.skipIf(whyUnconfined !== undefined)("the network of a confined command"
     Effect.gen(function* () {
       const { port } = yield* origin
       const off = yield* workshop({ profile: profileOf("off") })
+      off.putNode()
       const id = yield* off.start(["bash", "-c", serving], { access: "shared" })
       yield* off.supervisor.read(id, { waitMs: 20_000, until: "ready", maxBytes: 100, view: "follow" })
       assert.strictEqual((yield* off.run(fetching("http://127.0.0.1:5173/"))).output, "failed ECONNREFUSED\n")
       yield* off.supervisor.terminate(id, 0)
       const on = yield* workshop({ profile: profileOf("on") })
+      on.putNode()
       assert.strictEqual((yield* on.run(fetching(`http://127.0.0.1:${port}/x`))).output, "200 GET /x\n")
     }))
 
   test("is a proxy to the hosts of a list, from the first moment on, and says what it refused (R099)", () =>
     Effect.gen(function* () {
       const { port } = yield* origin
-      const { run, start, supervisor } = yield* workshop({ profile: profileOf({ allow: [`127.0.0.1:${port}`] }) })
+      const { putNode, run, start, supervisor } = yield* workshop({ profile: profileOf({ allow: [`127.0.0.1:${port}`] }) })
+      putNode()
       const asking = (host: string) =>
         `exec 3<>/dev/tcp/\${http_proxy:7:-5}/\${http_proxy##*:}; printf 'GET http://${host}/x HTTP/1.1\\r\\nHost: ${host}\\r\\nConnection: close\\r\\n\\r\\n' >&3; head -1 <&3`
       const fine = yield* run(asking(`127.0.0.1:${port}`))

@@ -1,6 +1,6 @@
 /** Commands in the real sandbox of this machine, in folders made for the test. */
 import { spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { copyFileSync, linkSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Context, Effect, Layer } from "effect"
@@ -26,6 +26,9 @@ export const profileOf = (
 
 /** A person whose git needs no configuration. */
 const PERSON = { GIT_AUTHOR_NAME: "a", GIT_AUTHOR_EMAIL: "a@b", GIT_COMMITTER_NAME: "a", GIT_COMMITTER_EMAIL: "a@b" }
+
+/** Where `putNode` puts it, from the root. */
+export const NODE = "node"
 
 export interface WorkshopOptions {
   readonly profile?: Profile
@@ -68,6 +71,14 @@ export const workshop = Effect.fnUntraced(function* ({ mode = "auto", others = {
       for (const [name, content] of Object.entries(files)) {
         mkdirSync(dirname(join(root, name)), { recursive: true })
         writeFileSync(join(root, name), content)
+      }
+    },
+    /** Puts node into the workspace, where commands see it wherever these tests lie: their own folder may be hidden from them. */
+    putNode: (): void => {
+      try {
+        linkSync(process.execPath, join(root, NODE))
+      } catch {
+        copyFileSync(process.execPath, join(root, NODE))
       }
     },
     /** Git as a person runs it, outside of any sandbox. */
