@@ -76,5 +76,6 @@ const promptsOf = (server: Server, { http, mcpReq }: ServerContext): Pick<CallCo
   return { prompts: { ...prompts, answer: { approvalId, said: said.kind === "elicit" ? (said as Said) : undefined } } }
 }
 
-const elicit = ({ elicitInput, signal }: ServerContext["mcpReq"], question: object, timeout: number): Promise<Said | undefined> =>
-  elicitInput(question as Parameters<typeof elicitInput>[0], { timeout, signal }).catch(() => undefined)
+/** On the stream of the call itself: the client may not listen on another one yet, and what is sent there would be lost. */
+const elicit = ({ elicitInput, id, signal }: ServerContext["mcpReq"], question: object, timeout: number): Promise<Said | undefined> =>
+  elicitInput(question as Parameters<typeof elicitInput>[0], { timeout, signal, relatedRequestId: id }).catch(() => undefined)

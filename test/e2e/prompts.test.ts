@@ -189,6 +189,47 @@ describe.each(eras)("prompts of %s", (era) => {
     })
 })
 
+it("ask a client of 2025 on the stream of its call, also when it listens on no other", async () => {
+  const { args, times } = command()
+  const post = (message: object, session?: string) =>
+    fetch(served.endpoint, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${tokens["trusted"]}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...(session === undefined ? {} : { "mcp-session-id": session, "mcp-protocol-version": "2025-11-25" }),
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+    })
+  const clientInfo = { name: "raw", version: "1" }
+  const opened = await post({
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: "2025-11-25", capabilities: { elicitation: { form: {} } }, clientInfo },
+  })
+  const session = opened.headers.get("mcp-session-id") ?? ""
+  await opened.text()
+  await (await post({ method: "notifications/initialized" }, session)).text()
+  const answer = await post(
+    { id: 2, method: "tools/call", params: { name: "exec_command", arguments: { workspace_id: "app", ...args } } },
+    session,
+  )
+  const messages: Array<{ id: unknown; method?: string; result?: ToolResult }> = []
+  let text = ""
+  for await (const chunk of answer.body ?? []) {
+    text += new TextDecoder().decode(chunk as Uint8Array)
+    const lines = text.split("\n")
+    text = lines.pop() ?? ""
+    for (const line of lines) if (line.startsWith("data: {")) messages.push(JSON.parse(line.slice("data: ".length)))
+    const asked = messages.at(-1)
+    if (asked?.method === "elicitation/create") await (await post({ id: asked.id, result: allow }, session)).text()
+  }
+  expect(messages.map(({ method }) => method)).toEqual(["elicitation/create", undefined])
+  expect(codeOf(messages[1]?.result ?? ({ content: [] } as ToolResult))).toBe("ran")
+  expect(times()).toBe(1)
+})
+
 describe("answers of 2026 that nobody was asked for", () => {
   const call = async (token: string, args: object, more: object, kinds: object = { url: {} }) => {
     const meta = {

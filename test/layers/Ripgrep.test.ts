@@ -62,7 +62,7 @@ describe("the child", () => {
       const fiber = yield* Effect.forkChild(files.search({ pattern: `(\\w+ ){2,9}(.*a.*e.*|.*t.*x){1,9}${mark}` }), {
         startImmediately: true,
       })
-      const [pid] = yield* Effect.promise(() => until(() => running(mark).length > 0 && running(mark)))
+      const pid = yield* Effect.promise(() => until(() => running(mark)[0]))
       assert.strictEqual(readFileSync(`/proc/${pid}/environ`, "utf8"), "")
       yield* Fiber.interrupt(fiber)
       assert.deepStrictEqual(running(mark), [])

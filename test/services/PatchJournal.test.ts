@@ -70,10 +70,16 @@ const judge = (
 // --- real deaths ----------------------------------------------------------------------------------------------------
 
 const bundled = Effect.gen(function* () {
-  const outfile = path.join(yield* temporaryFolder, "crash.mjs")
-  const entry = path.join(import.meta.dirname, "../support/crashProgram.ts")
-  yield* Effect.promise(() => build({ entryPoints: [entry], outfile, bundle: true, platform: "node", format: "esm", minify: true }))
-  return outfile
+  const outdir = yield* temporaryFolder
+  const crash = path.join(import.meta.dirname, "../support/crashProgram.ts")
+  // In parts, so that the hundreds of starts without a hook do not read what hooks need.
+  yield* Effect.promise(() =>
+    build({
+      ...{ entryPoints: { crash }, outdir, bundle: true, splitting: true, minify: true },
+      ...{ platform: "node", format: "esm", outExtension: { ".js": ".mjs" } },
+    }),
+  )
+  return path.join(outdir, "crash.mjs")
 })
 
 /** Until it dies; with `moment` it is killed so many milliseconds after it began with its first patch. */
