@@ -16,13 +16,13 @@ const family = (number: number, type: number, protocol = 0): string =>
   perl(`socket(S, ${number}, ${type}, ${protocol}) and print "GOT\\n"; print "$!\\n"`)
 
 /** Asks the proxy that the environment names for a tunnel, or for a page. */
-const throughProxy = (lines: string): string =>
+const throughProxy = (lines: string, host = "x"): string =>
   perl(
     `use Socket; my ($h, $p) = (($ENV{http_proxy} || $ENV{HTTP_PROXY} || "") =~ m{://([^:/]+):(\\d+)}) or die "no proxy"; socket(S, AF_INET, SOCK_STREAM, 0); ` +
-      `connect(S, pack_sockaddr_in($p, inet_aton($h))) or die "$!"; syswrite S, "${lines}"; sysread S, my $b, 512; print $b; if ($b =~ m{^HTTP/1.. 200}) { syswrite S, "GET / HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n"; sysread S, my $c, 64; print $c }`,
+      `connect(S, pack_sockaddr_in($p, inet_aton($h))) or die "$!"; syswrite S, "${lines}"; sysread S, my $b, 512; print $b; if ($b =~ m{^HTTP/1.. 200}) { syswrite S, "GET / HTTP/1.0\\r\\nHost: ${host}\\r\\n\\r\\n"; alarm 5; while (sysread S, my $c, 512) { print $c } }`,
   )
 
-const tunnel = (target: string): string => throughProxy(`CONNECT ${target} HTTP/1.1\\r\\nHost: ${target}\\r\\n\\r\\n`)
+const tunnel = (target: string): string => throughProxy(`CONNECT ${target} HTTP/1.1\\r\\nHost: ${target}\\r\\n\\r\\n`, target)
 
 const socks = (address: string, port: number): string =>
   perl(

@@ -297,7 +297,8 @@ const listen = async (mark: string, homeSocket: string, base: string) => {
     const server = createServer((socket) => {
       counts[name]++
       socket.on("error", () => undefined)
-      socket.end("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+      // Who only connects is counted; who asks gets an answer, and none before, which would pass a tunnel by itself.
+      socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"))
     })
     servers.push(server)
     server.listen(where)
