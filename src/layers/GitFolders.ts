@@ -141,7 +141,8 @@ const namesIn = (folder: string): ReadonlyArray<string> => {
   }
 }
 
-const textOf = (path: string): string | undefined => {
+/** The text of a file; undefined where there is none to read. */
+export const textOf = (path: string): string | undefined => {
   try {
     return readFileSync(path, "utf8")
   } catch {

@@ -4,9 +4,9 @@
  * remembered when a repository is first seen, and put back when a command has ended.
  */
 import { randomBytes } from "node:crypto"
-import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { lstatSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import type { GitEntry } from "./GitFolders.ts"
+import { type GitEntry, textOf } from "./GitFolders.ts"
 
 /** Puts back what has changed since; gives a note for each. */
 export type Sweep = () => ReadonlyArray<string>
@@ -59,13 +59,5 @@ const worktreesIn = (folder: string): ReadonlyArray<string> => {
     return readdirSync(join(folder, "worktrees"))
   } catch {
     return []
-  }
-}
-
-const textOf = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, "utf8")
-  } catch {
-    return undefined
   }
 }

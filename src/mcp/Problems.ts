@@ -1,9 +1,9 @@
 /** What is wrong with arguments, in sentences that name the field, what was found and what is allowed. */
-import { Predicate, Schema, SchemaIssue } from "effect"
+import { Predicate, type Schema, SchemaIssue } from "effect"
 import { excerpt } from "../schema/Retry.ts"
+import { toJson } from "../services/JsonText.ts"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
-const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
 /** More than this many problems help nobody. */
 const SHOWN = 8
@@ -20,7 +20,7 @@ export const problemsOf = (error: Schema.SchemaError, args: unknown, allowed: Re
       if (message === "Expected no excess property")
         return field.length === 1 ? `unknown argument ${where}; allowed: ${allowed.join(", ")}` : `unknown field ${where}`
       const found = valueAt(args, field)
-      return `${where}: ${message}, found ${found === null ? "null (leave an optional argument out instead)" : excerpt(toText(found), 80)}`
+      return `${where}: ${message}, found ${found === null ? "null (leave an optional argument out instead)" : excerpt(toJson(found), 80)}`
     })
 
 const valueAt = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown =>

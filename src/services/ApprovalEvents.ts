@@ -6,6 +6,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type ApprovalState, Hold } from "../schema/Approval.ts"
 import { type Entry, eventKind, type Projection } from "./EventKind.ts"
+import { toJson } from "./JsonText.ts"
 
 const Asked = Schema.Struct({
   approval_id: Schema.String,
@@ -22,8 +23,6 @@ export const Decided = Schema.Struct({
   by: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
 })
-
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
 const asked = eventKind(
   "ApprovalAsked",

@@ -3,15 +3,17 @@
  * decided once, runs at most once, and ends by itself when nobody decides. It decides nothing and runs nothing: a person
  * does the one, the gate the other.
  */
-import { Clock, Context, DateTime, Duration, Effect, Layer, Option, Random, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type Approval, ApprovalConflict, ApprovalId, ApprovalNotFound, ApprovalState, type Grant, Hold } from "../schema/Approval.ts"
 import { LimitExceeded } from "../schema/Policy.ts"
 import { AppConfig } from "./AppConfig.ts"
 import { approvalEvents } from "./ApprovalEvents.ts"
+import { isoTime } from "./IsoTime.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Beginning, type Begun, type Recorded, Store } from "./Store.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
+import { timedId } from "./TimedId.ts"
 
 /** An approval with what it holds. */
 export interface Held {
@@ -120,8 +122,6 @@ const toHeld = (row: typeof Row.Type): Held => ({
   hold: row.hold,
 })
 
-export const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
-
 /** An approval as people and loops are shown it. */
 export const toApproval = (held: Held): Approval => ({
   approval_id: held.approvalId,
@@ -208,7 +208,7 @@ const make = Effect.gen(function* () {
       return yield* new LimitExceeded({ limit: "open approvals of one caller", value: OPEN_LIMIT, asked: open.length + 1 })
     const { begun, operation } = yield* store.hold(beginning)
     if (!begun) return operation
-    const approvalId = yield* newId("apr")
+    const approvalId = yield* timedId("apr", yield* Clock.currentTimeMillis)
     const expiresAt = operation.createdAt + lifetime
     yield* ledger.append(approvalEvents.asked, operation.operationId, {
       approval_id: approvalId,
@@ -260,8 +260,9 @@ const make = Effect.gen(function* () {
         ledger.append(approvalEvents.granted, operationId, { approval_id: approvalId, by }),
         remember === undefined || remember.length === 0
           ? Effect.void
-          : Effect.flatMap(newId("grt"), (id) =>
-              ledger.append(approvalEvents.remembered, id, { workspace_id: workspaceId, argv: remember, by }),
+          : Effect.flatMap(
+              Effect.flatMap(Clock.currentTimeMillis, (at) => timedId("grt", at)),
+              (id) => ledger.append(approvalEvents.remembered, id, { workspace_id: workspaceId, argv: remember, by }),
             ),
       ),
     ),
@@ -314,9 +315,3 @@ const make = Effect.gen(function* () {
 
 export const conflictOf = ({ approvalId, reason, state }: Held): ApprovalConflict =>
   new ApprovalConflict({ approval_id: approvalId, state, ...(reason === undefined ? {} : { reason }) })
-
-/** Sorts by time; an id grants nothing. */
-const newId = Effect.fnUntraced(function* (prefix: string) {
-  const random = yield* Random.nextIntBetween(0, 36 ** 8)
-  return `${prefix}_${(yield* Clock.currentTimeMillis).toString(36)}${random.toString(36).padStart(8, "0")}`
-})

@@ -11,6 +11,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { type CallerRecord, Rights } from "../schema/Caller.ts"
 import { type Client, ClientMetadata, type IssuedTokens, OAuthError, SCOPE } from "../schema/OAuth.ts"
 import { Callers } from "./Callers.ts"
+import { toJson } from "./JsonText.ts"
 import { Ledger } from "./Ledger.ts"
 import { Secrets } from "./Secrets.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
@@ -87,7 +88,6 @@ const TokenRow = Schema.Struct({
   spent: Schema.Int,
 })
 
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 const invalidGrant = (description: string) => new OAuthError({ error: "invalid_grant", description })
 
 const make = Effect.gen(function* () {

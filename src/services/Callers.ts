@@ -6,6 +6,7 @@ import { Clock, Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { CallerExists, type CallerRecord, type KnownBy, type Rights } from "../schema/Caller.ts"
 import { CallerAdmitted, CallerRevoked } from "./CallerEvents.ts"
+import { toJson } from "./JsonText.ts"
 import { Ledger } from "./Ledger.ts"
 import { Secrets } from "./Secrets.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
@@ -49,8 +50,6 @@ const Row = Schema.Struct({
   trust_prompts: Schema.Int,
   created_at: Schema.Int,
 })
-
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -3,7 +3,7 @@
  * a patch would do is found out by the preview of the same patch; a command is shown with the versions of the files that
  * its words name, so that a script which changed after it was shown does not run.
  */
-import { Effect, Schema } from "effect"
+import { Effect, type Schema } from "effect"
 import type { Grant, Hold, ShownCall } from "../schema/Approval.ts"
 import { absent } from "../schema/Files.ts"
 import type { Decision, Touches } from "../schema/Policy.ts"
@@ -12,6 +12,7 @@ import type { WorkspaceSettings } from "./AppConfig.ts"
 import { coveredBy } from "./CommandRules.ts"
 import type { Digest } from "./Digest.ts"
 import type { GatedTool } from "./GatedTool.ts"
+import { toJson } from "./JsonText.ts"
 import type { Reply } from "./Runner.ts"
 
 /** Why a call is held, in the words of the rule, and what it is about. */
@@ -103,7 +104,7 @@ export const holding = (look: Look, digest: Digest["Service"]) => {
         kind,
         profile: workspace.profile.name,
         rule,
-        digest: digest.sha256(toText([fingerprint, changes ?? [], versions])),
+        digest: digest.sha256(toJson([fingerprint, changes ?? [], versions])),
       },
     }
   })
@@ -117,8 +118,6 @@ export const holding = (look: Look, digest: Digest["Service"]) => {
 
   return { holdOf, changedSince }
 }
-
-const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 
 const wordsOf = ({ exec }: Touches): ReadonlyArray<string> => {
   if (exec === undefined) return []

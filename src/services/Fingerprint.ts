@@ -1,12 +1,11 @@
 /** What makes two calls the same call: the decoded arguments, whatever the order of their names. */
-import { Schema } from "effect"
-
-const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
+import type { Schema } from "effect"
+import { toJson } from "./JsonText.ts"
 
 /** The arguments in one canonical text: keys sorted at every level, without what only names, previews or delays the call. */
 export const fingerprintText = (input: Schema.JsonObject): string => {
   const { check_only: _checkOnly, lease_wait_ms: _wait, operation_key: _key, work_id: _work, ...own } = input
-  return toText(sorted(own))
+  return toJson(sorted(own))
 }
 
 const sorted = (value: Schema.Json): Schema.Json => {

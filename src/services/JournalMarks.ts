@@ -7,6 +7,7 @@ import { Effect, Option, Schema } from "effect"
 import { JournalPlan } from "../schema/Journal.ts"
 import { ConfinedPath } from "../schema/Workspace.ts"
 import type { PathFailure, Root } from "./Disk.ts"
+import { toJson } from "./JsonText.ts"
 import { inFolder } from "./PrivateFolder.ts"
 
 /** A transaction in its journal folder. */
@@ -27,13 +28,12 @@ const root = ConfinedPath.make("")
 const privateMode = 0o600
 const ignoreFile = ".gitignore"
 const encoder = new TextEncoder()
-const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 const decodePlan = Schema.decodeUnknownOption(Schema.fromJsonString(JournalPlan))
 const decodePlaces = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(ConfinedPath)))
 
 /** Sets the mark from which on the transaction can be undone by anyone. All files it names lie ready. */
 export const prepare = Effect.fnUntraced(function* (journaled: Journaled, plan: JournalPlan) {
-  yield* journaled.folder.createFile(markPath(journaled, "plan"), encoder.encode(toText(plan)), privateMode, plan.durable)
+  yield* journaled.folder.createFile(markPath(journaled, "plan"), encoder.encode(toJson(plan)), privateMode, plan.durable)
   if (plan.durable) yield* journaled.folder.syncDirectory(root)
 })
 
@@ -42,7 +42,7 @@ export const conclude = Effect.fnUntraced(function* (journaled: Journaled, mark:
   const { folder } = journaled
   if (revised === undefined) yield* folder.rename(markPath(journaled, "plan"), markPath(journaled, mark))
   else {
-    const text = encoder.encode(toText(revised))
+    const text = encoder.encode(toJson(revised))
     yield* folder.createFile(markPath(journaled, "tmp"), text, privateMode, durable)
     yield* folder.rename(markPath(journaled, "tmp"), markPath(journaled, mark))
   }
@@ -62,7 +62,7 @@ export const readMark = (journaled: Journaled, mark: Mark): Effect.Effect<Journa
 
 /** Names folders inside the workspace, before they are made. */
 export const notePlaces = (journaled: Journaled, folders: ReadonlyArray<ConfinedPath>, durable: boolean) =>
-  journaled.folder.createFile(markPath(journaled, "places"), encoder.encode(toText(folders)), privateMode, durable)
+  journaled.folder.createFile(markPath(journaled, "places"), encoder.encode(toJson(folders)), privateMode, durable)
 
 export const readPlaces = (journaled: Journaled): Effect.Effect<ReadonlyArray<ConfinedPath>, PathFailure> =>
   Effect.map(readText(journaled.folder, markPath(journaled, "places")), (text) => Option.getOrElse(decodePlaces(text), () => []))

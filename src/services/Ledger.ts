@@ -11,6 +11,7 @@ import { LedgerEvent } from "../schema/Ledger.ts"
 import { StoreUnavailable } from "../schema/Operation.ts"
 import { Digest } from "./Digest.ts"
 import type { EventKind } from "./EventKind.ts"
+import { toJson } from "./JsonText.ts"
 import { projections } from "./Projections.ts"
 import { refused, type StoreFailure, type StoreFault } from "./StoreFault.ts"
 
@@ -60,7 +61,6 @@ export const chained = (before: string, { at, event, subject }: Pick<LedgerEvent
   [before, String(at), subject, event, body].join("\n")
 
 const EventRow = Schema.Struct({ ...LedgerEvent.fields, body: Schema.fromJsonString(LedgerEvent.fields.body) })
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 /** How many events are read at once where all are. */
 const PAGE = 1000
 

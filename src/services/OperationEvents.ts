@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type OperationState, RefusalRecord } from "../schema/Operation.ts"
 import { type Entry, eventKind, type Projection } from "./EventKind.ts"
+import { toJson } from "./JsonText.ts"
 
 const JsonObject = Schema.Record(Schema.String, Schema.Json)
 
@@ -24,7 +25,6 @@ export const Ended = Schema.Struct({
   reason: Schema.optionalKey(Schema.String),
 })
 
-const toJson = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))
 const orNull = (value: unknown) => (value === undefined ? null : toJson(value))
 
 /** An operation comes into being. A key belongs to the newest that has it; the store begins one only where the key is free. */

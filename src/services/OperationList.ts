@@ -2,7 +2,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { OperationState, type OperationSummary } from "../schema/Operation.ts"
-import { isoTime } from "./Approvals.ts"
+import { isoTime } from "./IsoTime.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
 

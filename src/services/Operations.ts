@@ -3,7 +3,7 @@
  * record, run, record the outcome. It promises that a recorded call runs at most once for its key and that no outcome
  * is answered before it is recorded. It knows no tool: a tool says in `GatedTool` what the gate has to know about it.
  */
-import { Context, DateTime, Deferred, Effect, Exit, Layer, Option, Schema, Scope } from "effect"
+import { Context, Deferred, Effect, Exit, Layer, Option, type Schema, Scope } from "effect"
 import { ApprovalNotFound, ApprovalRequired, ApprovalStale } from "../schema/Approval.ts"
 import { type LeaseRequest, WorkspaceBusy } from "../schema/Lease.ts"
 import { Cancelled, CheckOnlyConflict, InvalidArguments, OperationKeyConflict } from "../schema/Operation.ts"
@@ -13,7 +13,7 @@ import { fromRecord, type Refusal } from "../schema/Refusal.ts"
 import { excerpt } from "../schema/Retry.ts"
 import type { Unauthorized, WorkspaceNotFound } from "../schema/Workspace.ts"
 import { AppConfig, type WorkspaceSettings } from "./AppConfig.ts"
-import { Approvals, conflictOf, type Held, isHeld, isoTime } from "./Approvals.ts"
+import { Approvals, conflictOf, type Held, isHeld } from "./Approvals.ts"
 import { Caller } from "./Caller.ts"
 import { workspaceFor } from "./CallerRights.ts"
 import { CommandReader } from "./CommandReader.ts"
@@ -21,6 +21,8 @@ import { holding, isRemembered, mayBeRemembered, questionOf } from "./Confirmati
 import { Digest } from "./Digest.ts"
 import { fingerprintText } from "./Fingerprint.ts"
 import { type GatedTool, GatedTools } from "./GatedTool.ts"
+import { isoTime } from "./IsoTime.ts"
+import { toJson } from "./JsonText.ts"
 import { LeaseManager } from "./LeaseManager.ts"
 import * as Outcomes from "./Outcomes.ts"
 import { Policy, refusalOf } from "./Policy.ts"
@@ -137,7 +139,7 @@ const make = Effect.gen(function* () {
         workspace_id: known.workspaceId,
         holder: `${operationId}, the first call with this operation_key`,
         kind,
-        since: DateTime.formatIso(DateTime.makeUnsafe(known.createdAt)),
+        since: isoTime(known.createdAt),
         expires: "when it ends",
         waited_ms: asked.waitMs,
       })
@@ -201,7 +203,7 @@ const make = Effect.gen(function* () {
   /** At most one run of a key at a time in this server; a repeat waits for its outcome. */
   const once = Effect.fnUntraced(function* (asked: Asked, effect: Effect.Effect<Reply, Refusal>): Effect.fn.Return<Reply, Refusal> {
     if (asked.key === undefined) return yield* effect
-    const slot = toText([asked.caller, asked.workspaceId, asked.key])
+    const slot = toJson([asked.caller, asked.workspaceId, asked.key])
     const first = running.get(slot)
     if (first === undefined) return yield* lead(slot, asked, effect)
     const outcome = yield* Effect.exit(Deferred.await(first.outcome))
@@ -350,5 +352,3 @@ const isUnrun = ({ refusal, result, state }: Recorded): boolean =>
 
 const requiredOf = ({ approvalId, expiresAt, hold: { shown, subject }, operationId }: Held): ApprovalRequired =>
   new ApprovalRequired({ approval_id: approvalId, operation_id: operationId, expires_at: isoTime(expiresAt), rule: shown.rule, subject })
-
-const toText = Schema.encodeUnknownSync(Schema.fromJsonString(Schema.Unknown))

@@ -2,7 +2,7 @@
  * The records of operations. It promises that an operation is in the ledger before it runs, and that a key names one
  * operation for ever. It never runs anything.
  */
-import { Clock, Context, DateTime, Effect, Layer, Option, Random, Result, Schema } from "effect"
+import { Clock, Context, Effect, Layer, Option, Result, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import {
   type OperationId,
@@ -13,10 +13,12 @@ import {
   StoreUnavailable,
 } from "../schema/Operation.ts"
 import { FileChange } from "../schema/Patch.ts"
+import { isoTime } from "./IsoTime.ts"
 import { Ledger } from "./Ledger.ts"
 import { type Ended, operationEvents, type Started } from "./OperationEvents.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
+import { timedId } from "./TimedId.ts"
 
 /** What the gate knows when it begins an operation. */
 export interface Beginning {
@@ -165,8 +167,6 @@ const toRecorded = (row: typeof Row.Type): Recorded => ({
 /** The events of one operation are few; the bound guards against a mistake. */
 const SHOWN_EVENTS = 100
 
-const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
-
 const decodeChanges = Schema.decodeUnknownOption(Schema.Array(FileChange))
 
 /** An operation as a list shows it. */
@@ -237,7 +237,7 @@ const make = Effect.gen(function* () {
     const known = beginning.key === undefined ? Option.none() : yield* rowByKey({ ...beginning, key: beginning.key })
     const holder = Option.map(known, toRecorded)
     if (Option.isSome(holder) && !keyIsFree(holder.value)) return { begun: false, operation: holder.value }
-    const operationId = yield* newId(yield* Clock.currentTimeMillis)
+    const operationId = (yield* timedId("op", yield* Clock.currentTimeMillis)) as OperationId
     const event = state === "held" ? operationEvents.held : operationEvents.started
     const { at } = yield* ledger.append(event, operationId, startedBody(beginning, server.self))
     const operation: Recorded = {
@@ -349,10 +349,4 @@ const endedBody = (ending: Ending): typeof Ended.Type => ({
   ...(ending.refusal === undefined ? {} : { refusal: ending.refusal }),
   ...(ending.processId === undefined ? {} : { process_id: ending.processId }),
   ...(ending.reason === undefined ? {} : { reason: ending.reason }),
-})
-
-/** Sorts by time and cannot be guessed apart; an id grants nothing. */
-const newId = Effect.fnUntraced(function* (at: number) {
-  const random = yield* Random.nextIntBetween(0, 36 ** 8)
-  return `op_${at.toString(36)}${random.toString(36).padStart(8, "0")}` as OperationId
 })

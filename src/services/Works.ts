@@ -7,7 +7,7 @@
  * A caller may use every work of the workspaces it may use: who may change the files may also hear what is wanted of
  * them. Instructions are text. Nothing here reads them, and nothing they say changes what anybody may do.
  */
-import { Clock, Context, DateTime, Effect, Layer, Option, Random, Schema } from "effect"
+import { Clock, Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { OperationKeyConflict } from "../schema/Operation.ts"
 import { LimitExceeded } from "../schema/Policy.ts"
@@ -24,9 +24,11 @@ import {
   type WorkSummary,
 } from "../schema/Work.ts"
 import { Caller } from "./Caller.ts"
+import { isoTime } from "./IsoTime.ts"
 import { Ledger } from "./Ledger.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
+import { timedId } from "./TimedId.ts"
 import { workEvents } from "./WorkEvents.ts"
 
 /** Instructions of one work that have not ended; people write them, so this only stops a program gone wrong. */
@@ -285,7 +287,7 @@ const make = Effect.gen(function* () {
       if (known.value.title === (title ?? null)) return workOf(known.value)
       return yield* new OperationKeyConflict({ operation_key: key ?? "", operation_id: known.value.work_id, kind: "work_open" })
     }
-    const workId = yield* newId("work")
+    const workId = yield* timedId("work", yield* Clock.currentTimeMillis)
     yield* ledger.append(workEvents.WorkOpened, workId, {
       workspace_id: workspaceId,
       caller,
@@ -390,7 +392,7 @@ const make = Effect.gen(function* () {
     const unended = drafts + queued + claimed
     if (unended >= OPEN_INSTRUCTIONS)
       return yield* new LimitExceeded({ limit: "open instructions of a work", value: OPEN_INSTRUCTIONS, asked: unended + 1 })
-    const instruction_id = yield* newId("ins")
+    const instruction_id = yield* timedId("ins", yield* Clock.currentTimeMillis)
     yield* ledger.append(workEvents.Drafted, workId, { instruction_id, text })
     if (queue) yield* ledger.append(workEvents.Queued, workId, { instruction_id })
     return yield* changed(workId, instruction_id)
@@ -467,8 +469,6 @@ const make = Effect.gen(function* () {
   })
 })
 
-const isoTime = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
-
 const workOf = (row: typeof WorkRow.Type): Work => ({
   workId: row.work_id,
   workspaceId: row.workspace_id,
@@ -508,11 +508,4 @@ const instructionOf = (row: InstructionRow): Instruction => ({
   deliveries: row.deliveries,
   ...(row.ended_at === null ? {} : { ended_at: isoTime(row.ended_at) }),
   ...(row.note === null ? {} : { note: row.note }),
-})
-
-/** Sorts by time; an id grants nothing. */
-const newId = Effect.fnUntraced(function* (prefix: "work" | "ins") {
-  const at = yield* Clock.currentTimeMillis
-  const random = yield* Random.nextIntBetween(0, 36 ** 8)
-  return `${prefix}_${at.toString(36)}${random.toString(36).padStart(8, "0")}`
 })
