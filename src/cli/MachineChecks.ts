@@ -122,7 +122,11 @@ export const sandbox = (isRequired: boolean): Check =>
     }
     const found = `commands are confined by bubblewrap; ${held}`
     return process.getuid?.() === 0
-      ? note("sandbox", `${found}; as root, so what belongs to root is a command's to read`, "run the server as an ordinary user")
+      ? note(
+          "sandbox",
+          `${found}; as root, so what belongs to root is a command's to read`,
+          "run the server as an ordinary user, or its workspaces in a worker with a user of its own",
+        )
       : ok("sandbox", found)
   }).pipe(Effect.scoped)
 

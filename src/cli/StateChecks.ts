@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite"
 import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
 import { layerRecordsIn } from "../layers/App.ts"
 import { waitsForRenewal } from "../layers/DatabaseFile.ts"
-import { attempt } from "../layers/Folders.ts"
+import { attempt, existingPart } from "../layers/Folders.ts"
 import { placeOf } from "../layers/WorkerSocket.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
 import { Ledger } from "../services/Ledger.ts"
@@ -143,8 +143,6 @@ const filesBelow = (root: string): ReadonlyArray<readonly [path: string, size: n
     ),
     () => [],
   )
-
-const existingPart = (path: string): string => (existsSync(path) || path === "/" ? path : existingPart(join(path, "..")))
 
 const spanText = (span: Duration.Duration): string => Duration.format(span)
 

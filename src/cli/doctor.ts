@@ -12,6 +12,7 @@ import { printAs } from "./Output.ts"
 import { configured } from "./Prepare.ts"
 import * as ServiceChecks from "./ServiceChecks.ts"
 import * as StateChecks from "./StateChecks.ts"
+import * as UserChecks from "./UserChecks.ts"
 
 export const doctor = command({
   args: "[DIR...]",
@@ -32,6 +33,7 @@ export const doctor = command({
       StateChecks.records(state),
       within("retention", StateChecks.retention(state, config?.retention ?? defaults.retention)),
       within("sandbox", MachineChecks.sandbox(isRequired)),
+      config === undefined ? Effect.succeed([]) : UserChecks.users(config),
       within("terminal", MachineChecks.terminal),
       within("path", MachineChecks.path(config?.path ?? defaults.path)),
       within("git", MachineChecks.git),

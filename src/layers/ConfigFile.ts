@@ -17,6 +17,7 @@ import {
   namingProblems,
   resolveEnvironment,
   resolveProfile,
+  type WorkerUser,
   type WorkspaceSettings,
 } from "../services/AppConfig.ts"
 import { attempt, contains, privateFolder, realFolder, realPlace } from "./Folders.ts"
@@ -68,9 +69,11 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const [lost, configured] = separated(inFile(file, places.home, dirname(source?.path ?? places.config)).map(withRealRoot))
   const [unusable, given] = separated(options.folders.map(onCommandLine).map(withRealRoot))
   const workspaces = [...configured, ...distinctNames(given)]
+  const [strangers, users] = separated(yield* workerUsers(file))
   const problems = [
     ...namingProblems(file),
     ...unfit,
+    ...strangers,
     ...lost,
     ...unusable,
     ...clashes(configured, workspaces.slice(configured.length)),
@@ -82,7 +85,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const stateFolder = yield* Effect.fromResult(privateFolder(places.state)).pipe(
     Effect.mapError((reason) => refuse([{ at: `the state folder ${places.state}`, problem: reason }])),
   )
-  const settings = workspaces.map((workspace) => settingsOf(workspace, file))
+  const settings = workspaces.map((workspace) => settingsOf(workspace, file, new Map(users)))
   return AppConfig.of({
     workspaces: new Map(settings.map((one) => [one.id, one])),
     profiles: allProfiles(file.profiles),
@@ -109,6 +112,19 @@ const decoded = Effect.fnUntraced(function* (text: string) {
   )
   const file = yield* Effect.fromResult(Result.flatMap(parseConfig(text), decodeConfig))
   return { file, unfit: ruleProblems(file) }
+})
+
+/** The users that environments name, by environment. What looks them up is loaded when there are any. */
+const workerUsers = Effect.fnUntraced(function* ({ environments }: ConfigFile) {
+  const named = Object.entries(environments).flatMap(([name, { user }]) => (user === undefined ? [] : [{ name, user }]))
+  if (named.length === 0) return []
+  const { findUser } = yield* Effect.promise(() => import("./WorkerUser.ts"))
+  return named.map(({ name, user }) =>
+    findUser(user).pipe(
+      Result.map((found) => [name, found] as const),
+      Result.mapError((problem) => ({ at: fieldPath(["environments", name, "user"]), problem })),
+    ),
+  )
 })
 
 const separated = <A>(
@@ -258,12 +274,13 @@ const noWorkspace = (standardFile: string): ConfigProblem => ({
 const settingsOf = (
   { approvals, environment, hooks, id, patch, profile, realRoot, root, sandbox }: Found,
   file: ConfigFile,
+  users: ReadonlyMap<string, WorkerUser>,
 ): WorkspaceSettings => ({
   id: id as WorkspaceId,
   root,
   realRoot,
   profile: Result.getOrThrow(resolveProfile(profile, file.profiles, "")),
-  environment: resolveEnvironment(environment, file.environments),
+  environment: resolveEnvironment(environment, file.environments, users),
   sandbox,
   approvals,
   patch,

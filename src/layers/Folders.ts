@@ -1,5 +1,5 @@
 /** Folders the operator names or the server needs: what they really are, or in one sentence why they cannot be used. */
-import { chmodSync, mkdirSync, realpathSync, statSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, realpathSync, statSync } from "node:fs"
 import { dirname, isAbsolute, join, relative } from "node:path"
 import { Predicate, Result } from "effect"
 
@@ -16,6 +16,9 @@ export const realPlace = (path: string): string =>
     attempt(() => realpathSync.native(path)),
     () => (dirname(path) === path ? path : join(realPlace(dirname(path)), relative(dirname(path), path))),
   )
+
+/** As much of a path as there is. */
+export const existingPart = (path: string): string => (existsSync(path) || path === "/" ? path : existingPart(dirname(path)))
 
 /** Whether the path is the folder or lies below it. Both are real paths. */
 export const contains = (folder: string, path: string): boolean => {

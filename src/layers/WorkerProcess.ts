@@ -5,17 +5,18 @@
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { closeSync, openSync, rmSync, statSync } from "node:fs"
-import { join } from "node:path"
-import { Effect, Layer } from "effect"
+import { dirname, join } from "node:path"
+import { Effect, Layer, type Result } from "effect"
 import { RunnerUnavailable } from "../schema/Operation.ts"
-import { AppConfig } from "../services/AppConfig.ts"
+import { AppConfig, type WorkerUser } from "../services/AppConfig.ts"
 import { baseEnvironment, type Variables } from "../services/ChildEnvironment.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { textOf } from "../services/SettingsText.ts"
 import { WorkerHost, type WorkerLine, type WorkerSettings } from "../services/WorkerHost.ts"
 import { variables } from "./HostEnvironment.ts"
 import { sendTo } from "./ProcessTable.ts"
-import { connectTo, folderOf, leftFolders, ownerOf, socketOf } from "./WorkerSocket.ts"
+import { connectTo, folderOf, leftFolders, ownerOf, rootsOf, socketOf } from "./WorkerSocket.ts"
+import { giveFolder, stateOf, takeFolder } from "./WorkerUser.ts"
 
 /** What a worker reads from its standard input, in one line. */
 export interface WorkerOrder {
@@ -80,9 +81,14 @@ export const layer = (program: ReadonlyArray<string>): Layer.Layer<WorkerHost, n
       })
 
       const start = Effect.fnUntraced(function* (settings: WorkerSettings, folder: string) {
-        const { lifetime, orphanLimitMs } = settings
-        const child = yield* Effect.sync(() => spawnWorker(program, environmentOf(config, settings), logOf(settings, folder)))
-        const word = yield* firstWord(child, textOf({ folder, lifetime, orphanLimitMs, config } satisfies WorkerOrder), lifetime)
+        const { lifetime, orphanLimitMs, user } = settings
+        const stateFolder = user === undefined ? config.stateFolder : stateOf(dirname(folder))
+        // Before the worker's user may write there.
+        const log = yield* Effect.sync(() => logOf(settings, folder))
+        if (user !== undefined) yield* mine(giveFolder(folder, user))
+        const child = yield* Effect.sync(() => spawnWorker(program, environmentOf(config, settings), log, user))
+        const order: WorkerOrder = { folder, lifetime, orphanLimitMs, config: { ...config, stateFolder } }
+        const word = yield* firstWord(child, textOf(order), lifetime)
         const owner = ownerOf(folder, identity)
         if (word !== READY || owner === undefined) return word
         if (lifetime === "gateway") children.set(owner, { child, folder })
@@ -94,20 +100,31 @@ export const layer = (program: ReadonlyArray<string>): Layer.Layer<WorkerHost, n
           stateFolder: config.stateFolder,
           environment: settings.name,
           server: settings.lifetime === "gateway" ? identity.self : undefined,
+          ...(settings.user === undefined ? {} : { user: settings.user }),
         }
-        const folder = yield* Effect.mapError(Effect.fromResult(folderOf(place)), (cause) => new RunnerUnavailable({ cause }))
+        const folder = yield* mine(folderOf(place))
         const word = ownerOf(folder, identity) === undefined ? yield* start(settings, folder) : READY
+        if (settings.user !== undefined) yield* mine(takeFolder(folder))
         // Another server may have started one meanwhile.
         const owner = ownerOf(folder, identity)
-        if (owner === undefined) return yield* new RunnerUnavailable({ cause: `its worker could not be started: ${word}` })
+        if (owner === undefined)
+          return yield* new RunnerUnavailable({ cause: `its worker could not be started: ${word}${whyOf(settings)}` })
         return yield* lineTo(folder, owner)
       })
 
-      const clear = Effect.suspend(() => Effect.forEach(leftFolders(config.stateFolder, identity), kill, { discard: true }))
+      const roots = rootsOf(config.stateFolder, workersIn(config))
+      const clear = Effect.suspend(() => Effect.forEach(leftFolders(roots, identity), kill, { discard: true }))
       yield* clear
       return WorkerHost.of({ connect, clear })
     }),
   )
+
+/** What has to be made here, or why it cannot be. */
+const mine = <A>(made: Result.Result<A, string>): Effect.Effect<A, RunnerUnavailable> =>
+  Effect.mapError(Effect.fromResult(made), (cause) => new RunnerUnavailable({ cause }))
+
+const workersIn = ({ workspaces }: AppConfig["Service"]): ReadonlyArray<WorkerSettings> =>
+  [...workspaces.values()].flatMap(({ environment }) => (environment.kind === "worker" ? [environment] : []))
 
 const signal = (worker: string): void => {
   const [pid = "", start = ""] = worker.split(".")
@@ -115,24 +132,43 @@ const signal = (worker: string): void => {
 }
 
 /** What every child gets, and what the profiles of its workspaces let commands have of this server's own. */
-const environmentOf = ({ workspaces }: AppConfig["Service"], { name }: WorkerSettings): Variables => {
-  const host = variables()
+const environmentOf = ({ workspaces }: AppConfig["Service"], { name, user }: WorkerSettings): Variables => {
+  const host = user === undefined ? variables() : asUser(variables(), user)
   const own = [...workspaces.values()].filter(({ environment }) => environment.kind === "worker" && environment.name === name)
   const allowed = new Set(own.flatMap(({ profile }) => profile.env))
   return { ...baseEnvironment(host), ...Object.fromEntries(Object.entries(host).filter(([variable]) => allowed.has(variable))) }
 }
 
-/** Where what it says goes: to this server's log, or for one that outlives it to a file. */
-const logOf = ({ lifetime }: WorkerSettings, folder: string): number | "inherit" => {
+/** What the user's own login would say, and nothing of where this server has its temporary files. */
+const asUser = ({ TMPDIR: _, TMP: __, TEMP: ___, ...host }: Variables, { home, name, shell }: WorkerUser): Variables => ({
+  ...host,
+  ...{ HOME: home, USER: name, LOGNAME: name, SHELL: shell },
+})
+
+const whyOf = ({ user }: WorkerSettings): string =>
+  user === undefined ? "" : ` (as user ${user.name}; "codespace doctor" tells what it lacks)`
+
+/**
+ * Where what it says goes: to this server's log, or for one that outlives it to a file. That one lies where only this
+ * server can write, since it opens it.
+ */
+const logOf = ({ lifetime, user }: WorkerSettings, folder: string): number | "inherit" => {
   if (lifetime === "gateway") return "inherit"
-  const path = join(folder, "log")
+  const path = join(user === undefined ? folder : dirname(folder), "log")
   const isLong = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > LONGEST_LOG
   return openSync(path, isLong ? "w" : "a", 0o600)
 }
 
-const spawnWorker = (program: ReadonlyArray<string>, env: Variables, log: number | "inherit"): ChildProcess => {
+/** For another user with no group but its own: becoming it drops all others. */
+const spawnWorker = (
+  program: ReadonlyArray<string>,
+  env: Variables,
+  log: number | "inherit",
+  user: WorkerUser | undefined,
+): ChildProcess => {
   const child = spawn("/bin/sh", ["-c", 'ulimit -c 0; exec "$@"', "sh", ...program, "worker"], {
     ...{ cwd: "/", env: { ...env }, stdio: ["pipe", "pipe", log], detached: true },
+    ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
   })
   if (log !== "inherit") closeSync(log)
   for (const part of [child, child.stdin, child.stdout]) part?.on("error", () => {})

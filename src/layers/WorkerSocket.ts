@@ -11,9 +11,12 @@ import * as NodeSocket from "@effect/platform-node/NodeSocket"
 import { Effect, Result, type Scope } from "effect"
 import { type Socket as EffectSocket, SocketError, SocketOpenError } from "effect/socket/Socket"
 import { RunnerUnavailable } from "../schema/Operation.ts"
+import type { WorkerUser } from "../services/AppConfig.ts"
 import type { ServerIdentity } from "../services/ServerIdentity.ts"
+import type { WorkerSettings } from "../services/WorkerHost.ts"
 import { attempt } from "./Folders.ts"
 import { LONGEST_PATH, ownFolder, shortFolder } from "./SocketFolder.ts"
+import { homeOf, makeHome } from "./WorkerUser.ts"
 
 /** Room for the socket's own name: number, boot and start time of its process. */
 const LONGEST_NAME = 32
@@ -27,6 +30,8 @@ export interface WorkerPlace {
   readonly environment: string
   /** The server whose end is the worker's too. */
   readonly server: string | undefined
+  /** Of the worker, where it is not the server's. */
+  readonly user?: WorkerUser
 }
 
 const nameOf = (name: string, server: string | undefined): string => (server === undefined ? name : `${name}${OWNER}${server}`)
@@ -34,7 +39,8 @@ const nameOf = (name: string, server: string | undefined): string => (server ===
 const fits = (folder: string): boolean => Buffer.byteLength(folder) + 1 + LONGEST_NAME <= LONGEST_PATH
 
 /** Where the folder is to be, or in a sentence why no socket can lie there. */
-export const placeOf = ({ environment, server, stateFolder }: WorkerPlace): Result.Result<string, string> => {
+export const placeOf = ({ environment, server, stateFolder, user }: WorkerPlace): Result.Result<string, string> => {
+  if (user !== undefined) return Result.succeed(join(homeOf(stateFolder, environment, user), nameOf("s", server)))
   const wanted = join(stateFolder, "workers", nameOf(environment, server))
   const hash = createHash("sha256").update(`${stateFolder}\0${environment}`).digest("hex").slice(0, 8)
   const folder = fits(wanted) ? wanted : join(shortFolder(), nameOf(hash, server))
@@ -47,11 +53,15 @@ export const placeOf = ({ environment, server, stateFolder }: WorkerPlace): Resu
 
 /** Makes the folder (0700), or says in a sentence why no socket can lie there. */
 export const folderOf = (place: WorkerPlace): Result.Result<string, string> =>
-  Result.flatMap(placeOf(place), (folder) =>
-    Result.flatMap(ownFolder(dirname(folder)), () => ownFolder(folder)).pipe(
+  Result.flatMap(placeOf(place), (folder) => {
+    const { user } = place
+    const made: Result.Result<unknown, string> =
+      user === undefined ? Result.flatMap(ownFolder(dirname(folder)), () => ownFolder(folder)) : makeHome(dirname(folder), folder, user)
+    return made.pipe(
+      Result.map(() => folder),
       Result.mapError((reason) => `the folder of its socket, ${folder}, ${reason}`),
-    ),
-  )
+    )
+  })
 
 /** The identity of the worker that owns the folder; what dead ones left is removed. */
 export const ownerOf = (folder: string, { isAlive }: ServerIdentity["Service"], but?: string): string | undefined => {
@@ -66,9 +76,15 @@ export const ownerOf = (folder: string, { isAlive }: ServerIdentity["Service"], 
 
 export const socketOf = (folder: string, identity: string): string => join(folder, identity + SUFFIX)
 
+/** Where socket folders lie: those of this user's workers, and of each other user's. */
+export const rootsOf = (stateFolder: string, workers: ReadonlyArray<WorkerSettings>): ReadonlyArray<string> => [
+  ...[join(stateFolder, "workers"), shortFolder()],
+  ...workers.flatMap(({ name, user }) => (user === undefined ? [] : [homeOf(stateFolder, name, user)])),
+]
+
 /** The folders of servers that are gone, with the workers that live in them. Folders without a living worker are removed. */
-export const leftFolders = (stateFolder: string, identity: ServerIdentity["Service"]): ReadonlyArray<string> =>
-  [join(stateFolder, "workers"), shortFolder()].flatMap((root) => {
+export const leftFolders = (roots: ReadonlyArray<string>, identity: ServerIdentity["Service"]): ReadonlyArray<string> =>
+  roots.flatMap((root) => {
     const names = Result.getOrElse(
       attempt(() => readdirSync(root).filter((name) => name.includes(OWNER))),
       () => [],
@@ -117,7 +133,15 @@ export const listen = (
         const server = createServer({ pauseOnConnect: true }, onSocket)
         server.once("error", (error) => fail(`${path}: ${error.message}`))
         server.listen(path, () => {
-          chmodSync(path, 0o600)
+          // Another user's worker loses the folder to its server as soon as one listens.
+          const kept = attempt(() => {
+            chmodSync(path, 0o600)
+            return readdirSync(folder)
+          })
+          if (Result.isFailure(kept)) {
+            server.close()
+            return fail(`${folder} ${kept.failure}`)
+          }
           const other = ownerOf(folder, identity, identity.self)
           if (other === undefined) return resume(Effect.succeed(server))
           server.close()

@@ -128,10 +128,16 @@ const EnvironmentEntry = Schema.Struct({
   orphan_limit: Schema.optionalKey(Span).annotate({
     description: 'Of a detached worker: how long it goes on, with its processes, while no server is connected to it; default "1 hour"',
   }),
+  user: Schema.optionalKey(Text).annotate({
+    description:
+      "Of a worker of a server that runs as root: the user it runs as, by name or as UID or UID:GID, with no other group and a state folder of its own; default: the server's user",
+  }),
 }).check(
-  Schema.makeFilter(({ kind, lifetime, orphan_limit }) => {
+  Schema.makeFilter(({ kind, lifetime, orphan_limit, user }) => {
     if (kind === "host" && lifetime !== undefined)
       return { path: ["lifetime"], issue: "is for a worker; the host environment ends with its server" }
+    if (kind === "host" && user !== undefined)
+      return { path: ["user"], issue: "is for a worker; the host environment is the server itself" }
     return orphan_limit !== undefined && lifetime !== "detached"
       ? { path: ["orphan_limit"], issue: 'is for a worker with "lifetime": "detached"; another ends with its server' }
       : undefined

@@ -8,6 +8,15 @@ import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
 import type { Profile } from "../schema/Policy.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 
+/** The user of a worker that is not its server's: the numbers the kernel goes by, and what commands are told. */
+export interface WorkerUser {
+  readonly name: string
+  readonly uid: number
+  readonly gid: number
+  readonly home: string
+  readonly shell: string
+}
+
 /** Where a workspace's work runs: in this process, or in a worker. */
 export type EnvironmentSettings =
   | { readonly kind: "host" }
@@ -18,6 +27,8 @@ export type EnvironmentSettings =
       readonly lifetime: "gateway" | "detached"
       /** How long a detached one goes on while no server is connected, in milliseconds. */
       readonly orphanLimitMs: number
+      /** Absent where it is the server's. */
+      readonly user?: WorkerUser
     }
 
 export interface WorkspaceSettings {
@@ -147,10 +158,16 @@ type EnvironmentEntries = Readonly<Record<string, EnvironmentEntry>>
 
 const environmentNames = (entries: EnvironmentEntries) => [...new Set([...Object.keys(builtInEnvironments), ...Object.keys(entries)])]
 
-/** An environment by its name, which is known. */
-export const resolveEnvironment = (name: string, entries: EnvironmentEntries): EnvironmentSettings => {
+/** An environment by its name, which is known; `users` are those that environments name, by environment. */
+export const resolveEnvironment = (
+  name: string,
+  entries: EnvironmentEntries,
+  users: ReadonlyMap<string, WorkerUser> = new Map(),
+): EnvironmentSettings => {
   const { kind, lifetime = "gateway", orphan_limit = Duration.hours(1) } = entries[name] ?? builtInEnvironments[name] ?? { kind: "host" }
-  return kind === "host" ? { kind } : { kind, name, lifetime, orphanLimitMs: Duration.toMillis(orphan_limit) }
+  if (kind === "host") return { kind }
+  const user = users.get(name)
+  return { kind, name, lifetime, orphanLimitMs: Duration.toMillis(orphan_limit), ...(user === undefined ? {} : { user }) }
 }
 
 /** What is wrong with the names in a file that decoded: profiles that cannot be resolved or take a built-in name, unknown environments. */

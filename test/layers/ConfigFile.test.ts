@@ -210,6 +210,55 @@ describe("folders of the command line", () => {
   )
 })
 
+describe("the user of a worker", () => {
+  const isRoot = process.getuid?.() === 0
+  if (!isRoot) console.warn("ConfigFile.test.ts: users of workers are looked up by root alone, which this user is not")
+  const withUser = Effect.fnUntraced(function* (user: string) {
+    const made = yield* home()
+    const workspaces = { app: { root: "~/src/app", environment: "box" } }
+    yield* made.write(standard, JSON.stringify({ workspaces, environments: { box: { kind: "worker", user } } }))
+    return made
+  })
+
+  for (const [user, problem] of [
+    ["no-such-user", 'there is no user "no-such-user" on this machine'],
+    ["-h", 'there is no user "-h" on this machine'],
+    ["root", "is root, which takes nothing from the worker; name an ordinary user"],
+    ["0:65534", "is root, which takes nothing from the worker; name an ordinary user"],
+    ["65534:0", "is in root's group, which takes nothing from the worker; name an ordinary user"],
+    ["3000000001", 'user 3000000001 has no entry on this machine, so its group is not known; write "3000000001:GID"'],
+    ["4294967295:1", "there is no user or group with a number above 4294967294"],
+  ] as const)
+    it.live.skipIf(!isRoot)(`that cannot be one is refused with its place: ${user}`, () =>
+      Effect.gen(function* () {
+        const { problems } = yield* withUser(user)
+        assert.deepStrictEqual(yield* problems(), [{ at: "environments.box.user", problem }])
+      }),
+    )
+
+  for (const [user, expected] of [
+    ["nobody", { name: "nobody", uid: 65534 }],
+    ["65534", { name: "nobody", uid: 65534 }],
+    ["65534:4000", { name: "nobody", uid: 65534, gid: 4000 }],
+    ["3000000001:4000", { name: "3000000001", uid: 3000000001, gid: 4000, home: "/", shell: "/bin/sh" }],
+  ] as const)
+    it.live.skipIf(!isRoot)(`is found: ${user}`, () =>
+      Effect.gen(function* () {
+        const { load } = yield* withUser(user)
+        const { environment } = only(yield* load())
+        assert.strictEqual(environment.kind, "worker")
+        if (environment.kind === "worker") assert.deepInclude(environment.user, expected)
+      }),
+    )
+
+  it.live.skipIf(isRoot)("is refused where the server is not root", () =>
+    Effect.gen(function* () {
+      const { problems } = yield* withUser("nobody")
+      assert.match((yield* problems())[0]?.problem ?? "", /only a server that runs as root/u)
+    }),
+  )
+})
+
 describe("the server's own folders", () => {
   it.live("the state folder is made for this user only, and closed when it was open", () =>
     Effect.gen(function* () {

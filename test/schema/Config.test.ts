@@ -149,6 +149,7 @@ describe("problems", () => {
       "environments.box.lifetime",
       /for a worker/u,
     ],
+    ["a user of the host", { environments: { box: { kind: "host", user: "nobody" } } }, "environments.box.user", /for a worker/u],
     [
       "an orphan limit of a worker that is none",
       { environments: { box: { kind: "worker", orphan_limit: "1 hour" } } },
