@@ -15,6 +15,7 @@ import { type Confines, type Entrance, type Holding, Sandbox } from "../services
 import { enforcementOf, levelOf, unconfined } from "../services/SandboxLevel.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { confinedBy, HELD, type Namespaces } from "./BubblewrapArguments.ts"
+import { type GitGuards, makeGitGuards } from "./GitGuards.ts"
 import { searchPath } from "./HostEnvironment.ts"
 import { makeNetworks, type Networks } from "./SandboxNetworks.ts"
 import { insideEnvironment, makePlans, type SandboxSettings } from "./SandboxPlans.ts"
@@ -29,10 +30,12 @@ export const layer = (settings: SandboxSettings): Layer.Layer<Sandbox, never, Se
   Layer.effect(
     Sandbox,
     Effect.gen(function* () {
-      const store = yield* openStore(join(settings.stateFolder, "sandbox"), yield* ServerIdentity)
+      const identity = yield* ServerIdentity
+      const store = yield* openStore(join(settings.stateFolder, "sandbox"), identity)
+      const guards = yield* makeGitGuards(join(settings.stateFolder, "git-guards"), identity)
       const reach = yield* Effect.cached(probe(store))
       const networks = yield* makeNetworks(store)
-      return sandboxOn(reach, store, makePlans(settings), networks)
+      return sandboxOn(reach, store, makePlans(settings), networks, guards)
     }),
   )
 
@@ -62,6 +65,7 @@ const sandboxOn = (
   store: SandboxStore,
   { plan }: ReturnType<typeof makePlans>,
   networkOf: Networks,
+  guards: GitGuards,
 ): Sandbox["Service"] => ({
   holding: Effect.map(reach, ({ holding }) => holding),
   examine: (confines, access) =>
@@ -71,12 +75,14 @@ const sandboxOn = (
         ? unconfined(way.holding, way.why).examine(confines, access)
         : Effect.succeed(enforcementOf(BY, confines.profile, access))
     }),
-  enter: Effect.fnUntraced(function* (confines, access) {
+  enter: Effect.fnUntraced(function* (confines, access, git) {
     const way = wayOf(yield* reach, confines)
     if (way.by === "nothing") return yield* unconfined(way.holding, way.why).enter(confines, access)
     const { profile } = confines
+    const temporary = store.temporary(confines.workspaceId)
+    const { ifItFails, keeps, settle, variables } = yield* guards.admit(confines, access, git, temporary)
     const network = yield* networkOf(confines, { bubblewrap: way.program, nsenter: way.nsenter ?? "", user: way.user })
-    const { mounts, sweep } = yield* plan(confines, access, { temporary: store.temporary(confines.workspaceId), more: network.mounts })
+    const { mounts, sweep } = yield* plan(confines, access, { temporary, keeps, more: network.mounts })
     const namespaces = { user: way.user, network: network.isOwn }
     return {
       holding: {
@@ -86,8 +92,9 @@ const sandboxOn = (
         ...(network.onCounters === undefined ? {} : { onCounters: network.onCounters }),
       },
       level: levelOf(BY, profile, access),
-      environment: (given) => ({ ...insideEnvironment(given), ...network.variables }),
-      denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...sweep()] })),
+      environment: (given) => ({ ...insideEnvironment(variables(given)), ...network.variables }),
+      denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...settle(), ...sweep()] })),
+      ifItFails,
     } satisfies Entrance
   }),
 })

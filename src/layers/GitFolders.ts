@@ -39,8 +39,14 @@ export const gitMounts = (root: string, entries: ReadonlyArray<GitEntry>): Reado
     return [...around, { kind: "read", path: entry.path }, ...outside]
   })
 
+/** The repository outside of `root` whose linked worktree or submodule `root` is itself. */
+export const repositoryAround = (root: string): string | undefined => {
+  const found = isFolder(join(root, ".git")) ? undefined : namedBy(join(root, ".git"))
+  return found === undefined || isBelow(root, found.common) ? undefined : found.common
+}
+
 /** The folders above a path, up to and without `root`. */
-const pinsBetween = (root: string, path: string): ReadonlyArray<Mount> => {
+export const pinsBetween = (root: string, path: string): ReadonlyArray<Mount> => {
   const folder = dirname(path)
   return folder === root || !isBelow(root, folder) ? [] : [...pinsBetween(root, folder), { kind: "pin", path: folder }]
 }
@@ -61,7 +67,7 @@ const ownFiles = ({ folder, isWorktree }: Named): ReadonlyArray<Mount> =>
  * The folder a `.git` file names, if that folder says in turn that it belongs to this file. Without it whoever writes such
  * a file could have any folder opened to the next command.
  */
-const namedBy = (file: string): Named | undefined => {
+export const namedBy = (file: string): Named | undefined => {
   try {
     const target = /^gitdir: (.+)$/mu.exec(readFileSync(file, "utf8").slice(0, 8192))?.[1]
     if (target === undefined) return undefined
@@ -91,7 +97,10 @@ const repositoryMounts = (folder: string, depth = 0): ReadonlyArray<Mount> => {
     ...["config", "commondir", "info/attributes"].flatMap((name) => readOnly(join(folder, name))),
     ...(isRepository(folder) ? made(join(folder, "hooks"), (path) => mkdirSync(path)) : readOnly(join(folder, "hooks"))),
     ...configOf(folder),
-    ...namesIn(join(folder, "worktrees")).flatMap((name) => configOf(join(folder, "worktrees", name))),
+    ...namesIn(join(folder, "worktrees")).flatMap((name) => [
+      ...configOf(join(folder, "worktrees", name)),
+      ...(depth < DEEPEST ? submoduleMounts(join(folder, "worktrees", name, "modules"), depth + 1) : []),
+    ]),
     ...(depth < DEEPEST ? submoduleMounts(join(folder, "modules"), depth + 1) : []),
   ]
 }

@@ -64,7 +64,7 @@ export const makePlans = (settings: SandboxSettings) => {
 
   return {
     /** The mounts, and what is to be done when the command has ended. Fails when not all could be seen that rules are about. */
-    plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, { more, temporary }: Given) {
+    plan: Effect.fnUntraced(function* ({ profile, root }: Confines, access: Access, { keeps, more, temporary }: Given) {
       const scan = yield* scanned(root, profile, access === "read_only")
       // Of one that was kept some may be gone by now.
       const git = scan.git.filter(({ path }) => existsSync(path))
@@ -87,7 +87,7 @@ export const makePlans = (settings: SandboxSettings) => {
         { kind: scan.access, path: root, source: root },
         ...scan.mounts,
         ...(yield* named(root, profile, scan.mounts)),
-        ...gitMounts(root, git),
+        ...gitMounts(root, git).filter(keeps),
         ...more,
       ])
       return { mounts, sweep: sweepOf(root, git) }
@@ -101,6 +101,8 @@ interface Given {
   readonly temporary: string
   /** What its network needs. */
   readonly more: ReadonlyArray<Mount>
+  /** Which of the mounts that protect git folders are made. */
+  readonly keeps: (mount: Mount) => boolean
 }
 
 /** The environment inside: programs keep their temporary files and caches where they may write. */

@@ -21,6 +21,7 @@ const understand = (unbash: Unbash, text: string): ShellText => {
   const commands: Array<SimpleCommand> = []
   const problems: Array<string> = []
   const guesses = new Set<string>()
+  const kinds = new Set<string>()
   let left = MOST_READ
   const reads = (characters: number): void => {
     left -= characters
@@ -28,19 +29,26 @@ const understand = (unbash: Unbash, text: string): ShellText => {
   }
   try {
     reads(text.length)
-    visit(unbash, unbash.parse(text), text, false, { commands, problems, guesses, reads, guessed: false })
+    visit(unbash, unbash.parse(text), text, false, { commands, problems, guesses, kinds, reads, guessed: false })
     // The set grows meanwhile. What no shell could run is no problem here.
     for (const guess of guesses) {
       reads(guess.length)
-      visit(unbash, unbash.parse(guess), guess, false, { commands, problems: [], guesses, reads, guessed: true })
+      visit(unbash, unbash.parse(guess), guess, false, { commands, problems: [], guesses, kinds, reads, guessed: true })
     }
   } catch {
     // Of these or of the parser's own depth there is nothing else to say.
     problems.push("it is nested too deep")
   }
   const [problem] = problems
-  return problem === undefined ? { commands } : { commands, problem: `a script that is not fully understood: ${problem}` }
+  const isPlain = [...kinds].every((kind) => PLAIN.has(kind))
+  return problem === undefined ? { commands, isPlain } : { commands, problem: `a script that is not fully understood: ${problem}` }
 }
+
+/** What a text may be made of that only runs commands. */
+const PLAIN = new Set([
+  ...["Script", "Statement", "Command", "CompoundList", "AndOr", "Pipeline", "Negation", "BraceGroup", "Subshell", "If", "Elif"],
+  ...["Redirected", "Redirect", "FileDescriptor", "Word", "Literal", "SingleQuoted", "DoubleQuoted", "CommandExpansion", "SimpleExpansion"],
+])
 
 /** Characters that are read for one text. What is nested is read again for each level, so that depth costs time. */
 const MOST_READ = 1_000_000
@@ -52,13 +60,16 @@ interface Findings {
   readonly problems: Array<string>
   /** Texts in which bash computes, and a plainer shell would run commands. */
   readonly guesses: Set<string>
+  /** Which kinds of parts there are. */
+  readonly kinds: Set<string>
   /** Counts what is read; throws when it is too much. */
   readonly reads: (characters: number) => void
   readonly guessed: boolean
 }
 
 const visit = (unbash: Unbash, node: SyntaxNode, source: string, altered: boolean, findings: Findings): void => {
-  const { commands, guessed, guesses, problems, reads } = findings
+  const { commands, guessed, guesses, kinds, problems, reads } = findings
+  kinds.add(node.type)
   let text = source
   let changes = altered
   switch (node.type) {

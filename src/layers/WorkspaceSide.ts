@@ -15,10 +15,11 @@ import * as Bubblewrap from "./Bubblewrap.ts"
 import * as NodeDisk from "./NodeDisk.ts"
 import * as NodeProcesses from "./NodeProcesses.ts"
 import * as Ripgrep from "./Ripgrep.ts"
+import * as Unbash from "./Unbash.ts"
 
 /** Everything about one workspace, on top of what all workspaces share. The journal repairs it before anything else is built. */
 export const layerWorkspace = (stateFolder: string) => (settings: WorkspaceSettings) =>
-  Layer.mergeAll(Files.layer, PatchTransaction.layer).pipe(
+  Layer.mergeAll(Files.layer, PatchTransaction.layer, Unbash.layer).pipe(
     Layer.provideMerge(PatchJournal.layer({ stateFolder, durability: settings.patch.durability })),
     Layer.provideMerge(Workspace.layer(settings)),
   )

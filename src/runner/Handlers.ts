@@ -15,10 +15,11 @@ import { PatchJournal } from "../services/PatchJournal.ts"
 import type { PatchTransaction } from "../services/PatchTransaction.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
 import type { CutOperation, Reply, RunRequest } from "../services/Runner.ts"
+import type { ShellParser } from "../services/ShellParser.ts"
 import { Workspace } from "../services/Workspace.ts"
 
 /** What each workspace has of its own. */
-export type OwnServices = Workspace | Files | PatchTransaction | PatchJournal
+export type OwnServices = Workspace | Files | PatchTransaction | PatchJournal | ShellParser
 
 /** What the handlers of a workspace may use; one supervisor serves all workspaces. */
 export type WorkspaceServices = OwnServices | ProcessSupervisor
@@ -56,7 +57,7 @@ export type LayerWorkspace<R> = (settings: WorkspaceSettings) => Layer.Layer<Own
 export type LayerUnder<R> = (
   open: Workspace["Service"],
   settings: WorkspaceSettings,
-) => Layer.Layer<Exclude<OwnServices, PatchJournal>, never, PatchJournal | R>
+) => Layer.Layer<Exclude<OwnServices, PatchJournal | ShellParser>, never, PatchJournal | R>
 
 type Table = ReadonlyMap<string, Handler>
 

@@ -112,7 +112,8 @@ export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const { dropped, keptBytes } = yield* settleSpools(process)
   const endedAt = yield* now
   const durationMs = Math.round(endedAt - process.startedAt)
-  const notes = [...notesOf(process, escaped, dropped), ...denials.notes]
+  const failed = "code" in exit && exit.code === 0 ? [] : (process.entrance.ifItFails ?? [])
+  const notes = [...notesOf(process, escaped, dropped), ...denials.notes, ...failed]
   process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes, denials: denials.network }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })

@@ -27,6 +27,7 @@ import {
 } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { allowedEnvironment, baseEnvironment, terminalEnvironment, type Variables } from "./ChildEnvironment.ts"
+import type { GitWork } from "./GitWork.ts"
 import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, spoolsOf, supervise } from "./ManagedProcess.ts"
 import { offsetOf } from "./OutputPage.ts"
 import type { View } from "./OutputView.ts"
@@ -67,6 +68,8 @@ export interface StartRequest extends Confines {
   readonly timeoutMs?: number
   readonly idleTimeoutMs?: number
   readonly limits: Limits
+  /** What it makes git do; nothing that writes a configuration when left out. */
+  readonly git?: GitWork
 }
 
 export interface ReadRequest {
@@ -181,16 +184,17 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
 
   /** Makes a confinement and starts the program in it. The confinement goes with its scope; with a failure at once. */
   const spawn = Effect.fnUntraced(
-    function* (id: ProcessId, { access, argv, cwd, env, split = false, stdin, tty, ...confines }: StartRequest) {
+    function* (id: ProcessId, { access, argv, cwd, env, git, split = false, stdin, tty, ...confines }: StartRequest) {
       const confinement = yield* Scope.make()
       return yield* Effect.gen(function* () {
         yield* spawner.turn
-        const entrance = yield* sandbox.enter(confines, access)
         const base = baseEnvironment(yield* spawner.hostEnvironment)
+        const variables = { ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }
+        const entrance = yield* sandbox.enter(confines, access, git === undefined ? undefined : { work: git, variables })
         yield* spawner.turn
         const child = yield* spawner.spawn({
           ...{ id, argv, cwd, stdin, split, holding: entrance.holding },
-          env: entrance.environment({ ...base, ...(tty === undefined ? {} : terminalEnvironment), ...env }),
+          env: entrance.environment(variables),
           ...(tty === undefined ? {} : { tty }),
         })
         return { child, entrance, confinement }

@@ -8,6 +8,7 @@ import type { Profile, SandboxUnavailable } from "../schema/Policy.ts"
 import type { Access, NetworkDenial } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import type { Variables } from "./ChildEnvironment.ts"
+import type { GitWork } from "./GitWork.ts"
 
 /**
  * `namespace`: a command and all it starts live in a pid namespace of their own; `enter` are the arguments that start a
@@ -54,8 +55,16 @@ export interface Entrance {
   readonly level: string
   /** The command's environment, made to fit what it finds inside. */
   readonly environment: (given: Variables) => Variables
-  /** To be asked while the confinement still stands. */
+  /** To be asked while the confinement still stands, and nothing that was started in it lives any more. */
   readonly denials: Effect.Effect<Denials>
+  /** Notes for a command that fails. */
+  readonly ifItFails?: ReadonlyArray<string>
+}
+
+/** What a command does with git, and the variables it runs with. */
+export interface GitCall {
+  readonly work: GitWork
+  readonly variables: Variables
 }
 
 export class Sandbox extends Context.Service<
@@ -65,8 +74,8 @@ export class Sandbox extends Context.Service<
     readonly holding: Effect.Effect<Holding>
     /** What would hold a command of these confines; a refusal when it would not be run. */
     readonly examine: (confines: Confines, access: Access) => Effect.Effect<Enforcement, SandboxUnavailable>
-    /** Makes a confinement ready for one command. */
-    readonly enter: (confines: Confines, access: Access) => Effect.Effect<Entrance, SandboxUnavailable, Scope.Scope>
+    /** Makes a confinement ready for one command; `git` where it may make git write the configuration of a repository. */
+    readonly enter: (confines: Confines, access: Access, git?: GitCall) => Effect.Effect<Entrance, SandboxUnavailable, Scope.Scope>
   }
 >()("codespace/services/Sandbox") {}
 

@@ -7,6 +7,8 @@ export interface ShellText {
   readonly commands: ReadonlyArray<SimpleCommand>
   /** Why the list may lack one, or name one that is none; absent when the text was understood. */
   readonly problem?: string
+  /** It only runs commands, in lists, pipes, groups and `if`: it sets nothing, computes nothing and repeats nothing. */
+  readonly isPlain?: boolean
 }
 
 export class ShellParser extends Context.Service<

@@ -17,7 +17,9 @@ import {
 } from "../../schema/Process.ts"
 import type { Coordination } from "../../schema/Work.ts"
 import { WorkspaceId } from "../../schema/Workspace.ts"
+import { gitWorkOf, mentionsGit } from "../../services/GitWork.ts"
 import { ProcessSupervisor } from "../../services/ProcessSupervisor.ts"
+import { ShellParser } from "../../services/ShellParser.ts"
 import { confinesOf, Workspace } from "../../services/Workspace.ts"
 import { Coordinated } from "../Coordinated.ts"
 import { factsOf } from "../Facts.ts"
@@ -73,7 +75,7 @@ export const execCommand = workspaceTool({
   handler: Effect.gen(function* () {
     const workspace = yield* Workspace
     const supervisor = yield* ProcessSupervisor
-    const start = startRequest(workspace, supervisor)
+    const start = startRequest(workspace, supervisor, yield* ShellParser)
     return Effect.fnUntraced(function* (input: ExecArguments) {
       const request = yield* start(input)
       const facts = yield* Effect.uninterruptibleMask((restore) =>
@@ -110,7 +112,7 @@ export const executionOf = ({ command, script }: Pick<ExecArguments, "command" |
   return Result.fail(new InvalidArguments({ problems: ["give either command or script, exactly one of them"] }))
 }
 
-const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSupervisor["Service"]) =>
+const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSupervisor["Service"], parser: ShellParser["Service"]) =>
   Effect.fnUntraced(function* (input: ExecArguments) {
     const shown = input.cwd ?? "."
     const folder = yield* workspace
@@ -119,6 +121,9 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
         Effect.catchTag(["PATH_NOT_FOUND", "NOT_A_FILE"], (refusal) => Effect.fail(new CwdInvalid({ cwd: shown, cause: refusal.message }))),
       )
     const allowed = yield* supervisor.environment(workspace.profile, input.env ?? {})
+    const line = input.script === undefined ? { argv: input.command ?? [] } : { script: input.script }
+    // A program in a terminal may be told to do anything.
+    const git = mentionsGit(line) && input.tty === undefined ? gitWorkOf(line, Object.keys(input.env ?? {}), yield* parser.load) : undefined
     const script = input.script === undefined ? undefined : supervisor.script(input.script)
     return {
       ...confinesOf(workspace),
@@ -128,6 +133,7 @@ const startRequest = (workspace: Workspace["Service"], supervisor: ProcessSuperv
       env: { ...allowed, ...script?.env },
       stdin: stdinOf(input.stdin),
       access: input.access,
+      ...(git === undefined ? {} : { git }),
       ...(input.split === undefined ? {} : { split: input.split }),
       ...(input.tty === undefined ? {} : { tty: input.tty }),
       ...(input.timeout_ms === undefined ? {} : { timeoutMs: input.timeout_ms }),

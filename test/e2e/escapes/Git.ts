@@ -194,4 +194,67 @@ export const onGit: ReadonlyArray<Attempt> = [
     script: () => `${plant("deep/er/repo/.git/hooks/pre-commit")}; mv deep d; cp -r d deep; ${plant("deep/er/repo/.git/hooks/pre-push")}`,
     harm: { changes: "nested/deep/er/repo/.git/hooks" },
   },
+  {
+    name: "plant a setting beside harmless work of git's own",
+    script: () => [
+      "git remote add x ../x; git config core.fsmonitor evil",
+      "git remote add x ../x && echo '[core]\n\tpager = evil' >> .git/config",
+    ],
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "add a remote whose transport is a program",
+    script: () => ["git remote add x 'ext::sh -c evil'", "git remote set-url x 'ext::sh -c evil'; git remote add -- x ext::evil"],
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "name a submodule so that its folder lies elsewhere",
+    script: () =>
+      "git -c protocol.file.allow=always submodule add --force --name ../../conf/evil ./lib conf/evil; [ -e conf/evil/HEAD ] && echo GOT",
+    harm: { tells: "a repository outside of git's folder" },
+    alone: "perhaps",
+  },
+  {
+    name: "give git's own work a setting that names a program",
+    script: () => [
+      "git -c core.sshCommand='sh -c \"echo x >> .git/config\"' remote update; git -c core.fsmonitor='echo x >> .git/config; false' status",
+      "git -c core.hooksPath=conf submodule update --init; git -c alias.x='!echo x >> .git/config' x; git remote add up ../up",
+    ],
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "have git's own work find a program of the workspace first",
+    script: () => [
+      "mkdir -p b; printf '#!/bin/sh\\necho x >> .git/config\\n' > b/git; chmod +x b/git",
+      "for PATH in b; do git remote add x y; done; PATH=b:$PATH git remote add x y; export PATH=b:$PATH; git remote add x y",
+    ],
+    harm: { changes: "app/.git/config" },
+  },
+  {
+    name: "have git's own work run a filter of a repository that lies among packages",
+    script: () => [
+      "mkdir -p node_modules/x; cd node_modules/x; git init -q; git config filter.x.clean 'sh -c \"echo x >> ../../.git/config\"'; echo '* filter=x' > .gitattributes; echo 1 > f",
+      "cd node_modules/x; git add f; git remote add x y",
+      "git -C node_modules/x add -A; git remote add up ../up; git config core.pager evil",
+    ],
+    harm: { changes: "app/.git/config" },
+    alone: { unsafe: "remotes are added to another repository" },
+  },
+  {
+    name: "configure a submodule's own folder through git's own work",
+    script: () => [
+      "git -C lib config core.fsmonitor evil; git -C lib remote add x ../x",
+      "git -C lib remote add x ext::evil; git -C lib submodule foreach 'git config core.pager evil'",
+    ],
+    harm: { changes: "app/.git/modules/lib/config" },
+  },
+  {
+    name: "leave a process behind that writes when git's own work has ended",
+    script: () => [
+      "(while :; do echo '[core]\n\tpager = evil' >> .git/config; sleep 0.01; done) >/dev/null 2>&1 & git remote add x ../x",
+      "git remote add x ../x & sh -c 'while ! echo x >> .git/config; do :; done & exit 0'",
+    ],
+    harm: { changes: "app/.git/config" },
+    alone: { unsafe: "it would not end" },
+  },
 ]

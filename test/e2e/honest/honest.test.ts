@@ -33,9 +33,9 @@ const openHouse = (who: Who) => {
     }
   }
   for (const name of ["app", "looped", "listed", "open"]) fill(name, files)
-  fill("main", { f: "1\n" })
+  for (const name of ["main", "lib-source"]) fill(name, { f: "1\n" })
   cpSync(dependency, at("app/node_modules/jsonc-parser"), { recursive: true })
-  for (const name of ["app", "main"]) {
+  for (const name of ["app", "main", "lib-source"]) {
     git(name, "init", "-q", "-b", "main")
     git(name, "add", ".")
     git(name, "commit", "-qm", "first")
