@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import type { Profile } from "../schema/Policy.ts"
 import type { Access } from "../schema/Process.ts"
+import { coversWritable, placesOf } from "../services/MountPlan.ts"
 import type { NetworkProxy } from "../services/NetworkProxy.ts"
 import { isReadOnly } from "../services/Restrictions.ts"
 import { type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
@@ -89,6 +90,8 @@ const sandboxOn = (
         by: "namespace",
         enter: [...network.enter, way.program, ...confinedBy(namespaces, mounts, store.standIns)],
         files: [store.filter(isStrict(profile, access))],
+        // Nobody waits for one that is made ahead, so whoever removes a covered file meanwhile would find it again.
+        ...(coversWritable(mounts) ? {} : { standsOn: placesOf(mounts) }),
         ...(network.onCounters === undefined ? {} : { onCounters: network.onCounters }),
       },
       level: levelOf(BY, profile, access),
@@ -129,7 +132,7 @@ const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Retur
   const held = yield* attempt(program, HELD, "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]")
   const holding: Holding =
     held === undefined
-      ? { by: "namespace", enter: [program, ...HELD] }
+      ? { by: "namespace", enter: [program, ...HELD], standsOn: [] }
       : { by: "group", why: `pid namespaces cannot be made here (${held})` }
   if (!isKnownMachine(process.arch)) return { by: "nothing", holding, why: `its filter knows no machine of kind ${process.arch}` }
   const filter = store.filter(true)

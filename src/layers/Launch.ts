@@ -2,7 +2,7 @@
  * A program being started: what both ways to start one, alone (`Group.ts`) and enclosed (`Namespace.ts`), are given and
  * give back, and how node's reports are read.
  */
-import type { ChildProcess, StdioOptions } from "node:child_process"
+import type { ChildProcess } from "node:child_process"
 import { constants } from "node:os"
 import { getSystemErrorMessage } from "node:util"
 import { type Signal, SpawnFailed } from "../schema/Process.ts"
@@ -37,10 +37,14 @@ export interface Launched extends Pick<Child, "pid" | "exit" | "hasExited" | "cl
 }
 
 /** Options of node for a process that leads a session of its own and has only what it is given. */
-export const optionsOf = (request: SpawnRequest, mark: string, stdio: ReadonlyArray<number | "ignore" | "pipe">) => ({
-  cwd: request.cwd.path,
-  env: { ...request.env, [MARK]: mark },
-  stdio: [...stdio] as StdioOptions,
+export const optionsOf = (
+  { cwd, env }: Pick<SpawnRequest, "cwd" | "env">,
+  mark: string,
+  stdio: ReadonlyArray<number | "ignore" | "pipe">,
+) => ({
+  cwd: cwd.path,
+  env: { ...env, [MARK]: mark },
+  stdio: [...stdio],
   detached: true,
 })
 

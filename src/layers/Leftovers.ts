@@ -3,7 +3,7 @@
  * server has a folder named after its identity; in it, beside each spool, a note says which process writes to it. The
  * next server ends those processes and removes the folder, and so does one that lives on, once an hour. A number alone is never signalled: start time and boot have to fit.
  */
-import { readdirSync, rmSync, writeFileSync } from "node:fs"
+import { readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { ServerIdentity } from "../services/ServerIdentity.ts"
 import { contentOf, hasMark, isLiving, type Stat, sendTo, startOf, statOf } from "./ProcessTable.ts"
@@ -19,6 +19,15 @@ export const note = (spool: string, pid: number): void => {
     writeFileSync(spool + NOTE, `${pid} ${startOf(pid)}`, { mode: 0o600 })
   } catch {
     // A full disk must not end a process that runs.
+  }
+}
+
+/** Moves the note along with its spool. */
+export const move = (from: string, to: string): void => {
+  try {
+    renameSync(from + NOTE, to + NOTE)
+  } catch {
+    // There may have been no room for it.
   }
 }
 

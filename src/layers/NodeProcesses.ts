@@ -18,6 +18,7 @@ import type { OpenTerminal } from "./NodePty.ts"
 import * as NodePty from "./NodePty.ts"
 import * as NodeSpool from "./NodeSpool.ts"
 import { MARK } from "./ProcessTree.ts"
+import { makeReady, type ReadyNamespaces } from "./ReadyNamespaces.ts"
 import * as Streams from "./Streams.ts"
 import * as Watchdog from "./Watchdog.ts"
 
@@ -58,12 +59,14 @@ export const layer = (
       const turn = turnsOf(yield* Semaphore.make(1))
       const scope = yield* Effect.scope
       // A server that never runs a command needs no watchdog.
-      const ready = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
+      const guarded = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
+      const markOf = (name: string) => `${identity.self}/${name}`
+      const ready = yield* makeReady({ folder: spools, markOf, hasLeaks: () => terminals.size > 0 })
       return ProcessSpawner.of({
         spawn: (request) =>
           Effect.andThen(
-            ready,
-            start(request, { path: join(spools, request.id), mark: `${identity.self}/${request.id}`, openTerminal, terminals }),
+            guarded,
+            start(request, { path: join(spools, request.id), mark: markOf(request.id), openTerminal, terminals, ready }),
           ),
         turn,
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
@@ -95,12 +98,35 @@ interface Place {
   readonly terminals: Set<string>
   readonly path: string
   readonly mark: string
+  readonly ready: ReadyNamespaces
 }
 
-const start = Effect.fnUntraced(function* (request: SpawnRequest, { mark, openTerminal, path, terminals }: Place) {
+const start = Effect.fnUntraced(function* (request: SpawnRequest, place: Place) {
   const refusal = refusalOf(request)
   if (refusal !== undefined) return yield* refusal
-  const { launched, opened } = yield* Effect.acquireUseRelease(
+  const { path, ready, terminals } = place
+  const { holding } = request
+  const early = holding.by === "namespace" ? yield* ready.start(request, holding, place.mark, path) : undefined
+  const { launched, opened } = early ?? (yield* startNow(request, place))
+  if (early === undefined) Leftovers.note(path, launched.pid)
+  if (holding.by === "namespace") ready.makeAfter(holding, launched.exit)
+  const { expect: _, isDeaf: __, stdin: ___, ...tree } = launched
+  const own = opened.ownSide(launched)
+  const child: Child = {
+    ...tree,
+    ...own,
+    closed: Effect.andThen(
+      own.closed,
+      Effect.sync(() => void terminals.delete(path)),
+    ),
+    spool: withNote(own.spool, path),
+  }
+  return child
+})
+
+/** Opens the streams and starts the program. */
+const startNow = (request: SpawnRequest, { mark, openTerminal, path, terminals }: Place) =>
+  Effect.acquireUseRelease(
     Streams.open(request, path, openTerminal),
     (opened) => {
       if (opened.isTerminal) terminals.add(path)
@@ -119,20 +145,6 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, { mark, openTe
         terminals.delete(path)
       }),
   )
-  Leftovers.note(path, launched.pid)
-  const { expect: _, isDeaf: __, stdin: ___, ...tree } = launched
-  const own = opened.ownSide(launched)
-  const child: Child = {
-    ...tree,
-    ...own,
-    closed: Effect.andThen(
-      own.closed,
-      Effect.sync(() => void terminals.delete(path)),
-    ),
-    spool: withNote(own.spool, path),
-  }
-  return child
-})
 
 /** A spool whose note goes with it. */
 const withNote = (spool: Spool, path: string): Spool => ({

@@ -36,16 +36,16 @@ export const openStore = (folder: string, identity: ServerIdentity["Service"]): 
   )
 
 const storeIn = (own: string): SandboxStore => {
-  const file = (name: string, content: string | Uint8Array, mode: number): string => {
+  const file = (name: string, content: () => string | Uint8Array, mode: number): string => {
     const path = join(own, name)
-    if (!existsSync(path)) writeFileSync(path, content, { mode })
+    if (!existsSync(path)) writeFileSync(path, content(), { mode })
     return path
   }
   return {
     // An address for documentation alone (RFC 5737).
-    noNames: file("resolv.conf", "nameserver 192.0.2.1\noptions timeout:1 attempts:1\n", 0o444),
-    standIns: { empty: file("empty", "", 0o444), denied: file("denied", "", 0o000) },
-    filter: (blocksUnix) => file(blocksUnix ? "filter-unix" : "filter", seccompProgram(process.arch as Machine, blocksUnix), 0o400),
+    noNames: file("resolv.conf", () => "nameserver 192.0.2.1\noptions timeout:1 attempts:1\n", 0o444),
+    standIns: { empty: file("empty", () => "", 0o444), denied: file("denied", () => "", 0o000) },
+    filter: (blocksUnix) => file(blocksUnix ? "filter-unix" : "filter", () => seccompProgram(process.arch as Machine, blocksUnix), 0o400),
     temporary: (workspaceId) => {
       const path = join(own, `tmp-${workspaceId}`)
       if (!existsSync(path)) {

@@ -3,7 +3,7 @@
  * file without a name, an open one a pipe. Or all three are a terminal, and what comes out of that is copied into the spool.
  */
 import type { ChildProcess } from "node:child_process"
-import { closeSync, openSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { Effect } from "effect"
 import { StorageFull } from "../schema/Operation.ts"
 import type { SpawnFailed, Stdin, TerminalUnavailable } from "../schema/Process.ts"
@@ -24,6 +24,9 @@ export interface Opened {
   readonly discard: () => void
   readonly ownSide: (launched: Launched) => OwnSide
 }
+
+/** What of a request says which streams it needs. */
+type Wanted = Pick<SpawnRequest, "stdin" | "split">
 
 const INTERRUPT = 0x03
 const END_OF_FILE = Uint8Array.of(0x04)
@@ -49,7 +52,23 @@ const storageProblem = (request: SpawnRequest, error: unknown): StorageFull | Sp
     ? new StorageFull({ where: "the server's state folder" })
     : spawnFailed(request, error)
 
-const openFiles = (request: SpawnRequest, path: string): Opened => {
+/** What a program without input writes into, opened ahead of it at another path than it is to have. Throws where there is no room. */
+export const openAhead = (path: string): { readonly opened: Opened; readonly at: (path: string) => Opened } => {
+  const wanted = { stdin: "closed", split: false } as const
+  const opened = openFiles(wanted, path)
+  return {
+    opened,
+    at: (final) => {
+      renameSync(path, final)
+      return { ...opened, ...sideOf(wanted, final) }
+    },
+  }
+}
+
+/** Whether a request needs no more than that. */
+export const isPlain = ({ split, stdin, tty }: SpawnRequest): boolean => stdin === "closed" && !split && tty === undefined
+
+const openFiles = (request: Wanted, path: string): Opened => {
   const files: Array<number> = []
   const kept = <A extends number | string>(file: A): A => {
     if (typeof file === "number") files.push(file)
@@ -58,27 +77,29 @@ const openFiles = (request: SpawnRequest, path: string): Opened => {
   const release = () => {
     for (const file of files) closeSync(file)
   }
-  const remove = () => {
-    for (const file of [path, errorsOf(path), `${path}.in`]) rmSync(file, { force: true })
-  }
+  const side = sideOf(request, path)
   try {
     const input = kept(inputOf(request.stdin, `${path}.in`))
     const output = kept(NodeSpool.create(path))
     const errors = request.split ? kept(NodeSpool.create(errorsOf(path))) : output
-    return {
-      ...{ standard: [input, output, errors], isTerminal: false, release, discard: remove },
-      ownSide: ({ closed, isDeaf, stdin }) => ({
-        ...{ spool: NodeSpool.open(path), errors: request.split ? NodeSpool.open(errorsOf(path)) : undefined, closed },
-        ...pipeSide(stdin, isDeaf),
-        resize: undefined,
-      }),
-    }
+    return { standard: [input, output, errors], isTerminal: false, release, ...side }
   } catch (error) {
     release()
-    remove()
+    side.discard()
     throw error
   }
 }
+
+const sideOf = ({ split }: Wanted, path: string): Pick<Opened, "discard" | "ownSide"> => ({
+  discard: () => {
+    for (const file of [path, errorsOf(path), `${path}.in`]) rmSync(file, { force: true })
+  },
+  ownSide: ({ closed, isDeaf, stdin }) => ({
+    ...{ spool: NodeSpool.open(path), errors: split ? NodeSpool.open(errorsOf(path)) : undefined, closed },
+    ...pipeSide(stdin, isDeaf),
+    resize: undefined,
+  }),
+})
 
 /** A given text is a file without a name: nobody has to feed it, and it needs no memory here. */
 const inputOf = (stdin: Stdin, path: string): number | "ignore" | "pipe" => {

@@ -44,6 +44,19 @@ export const arrange = (mounts: ReadonlyArray<Mount>): ReadonlyArray<Placed> => 
   return placed
 }
 
+/** Files and folders that a plan is about; there and elsewhere. */
+export const placesOf = (plan: ReadonlyArray<Placed>): ReadonlyArray<string> =>
+  plan.flatMap((mount) => ("source" in mount && mount.source !== undefined ? [mount.path, mount.source] : [mount.path]))
+
+/**
+ * Whether something is covered where the plan lets write. What is to be covered there and goes at just that moment comes
+ * back as an empty place to cover.
+ */
+export const coversWritable = (plan: ReadonlyArray<Placed>): boolean => {
+  const writable = plan.filter(({ kind }) => kind === "write")
+  return plan.some(({ kind, path }) => (kind === "deny" || kind === "hide") && writable.some((mount) => isBelow(mount.path, path)))
+}
+
 const placedIn = (mount: Mount, outer: Placed | undefined): Placed | undefined => {
   if (outer?.kind === "deny") return undefined
   const isHidden = outer?.kind === "hide" || outer?.kind === "replace"

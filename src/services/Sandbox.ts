@@ -21,6 +21,8 @@ export type Holding =
       readonly enter: ReadonlyArray<string>
       /** Files that `enter` reads, on the descriptors from 4 on. */
       readonly files?: ReadonlyArray<string>
+      /** It may be made ahead of its command, and holds as long as each of these files and folders is the one it was then. */
+      readonly standsOn?: ReadonlyArray<string>
       /** Is told the counters of the namespace's network when the command has ended. */
       readonly onCounters?: (counters: string) => void
     }
