@@ -1,8 +1,13 @@
 /**
  * The same calls to two servers of the built program, call by call in turns: one works in its own process, one through a
- * worker. `node bench/worker.mjs [rounds]` prints the medians and their ratio; each answer is checked.
+ * worker. `node bench/worker.mjs [rounds]` prints the medians and their ratio; each answer is checked. Before them it says
+ * what a message to another Node process and back costs here when nothing is done with it: no call through a worker costs less
+ * than that more.
  */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { createConnection } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Client } from "./client.mjs"
@@ -79,10 +84,34 @@ const jobs = [
   },
 ]
 
+/** Milliseconds of a JSON message to another Node process and back over a Unix socket, as a median. */
+const bareHop = async () => {
+  const path = join(home, "echo.sock")
+  const echo = `require("net").createServer((socket) => socket.on("data", (data) => socket.write(JSON.stringify(JSON.parse(data))))).listen(process.argv[1], () => console.log("ready"))`
+  const child = spawn(process.execPath, ["-e", echo, path], { stdio: ["ignore", "pipe", "inherit"] })
+  await once(child.stdout, "data")
+  const socket = createConnection({ path })
+  const message = JSON.stringify({ id: 1, tool: "read", input: { path: "small.txt" }, text: "s".repeat(1023) })
+  const times = []
+  for (let turn = 0; turn < 2000; turn++) {
+    const from = performance.now()
+    socket.write(message)
+    JSON.parse((await once(socket, "data"))[0])
+    if (turn >= 1000) times.push(performance.now() - from)
+  }
+  socket.destroy()
+  child.kill()
+  return quantile(times, 0.5)
+}
+
+/** Calls until the code of both is as fast as it gets. */
+const WARM = 300
+
 const servers = [await open("host"), await open("worker")]
 try {
+  console.log(`A message to another process and back: ${(await bareHop()).toFixed(2)} ms.\n`)
   // What a first call loads and starts is no part of a call.
-  for (const server of servers) await jobs[0].run(server)
+  for (let turn = 0; turn < WARM; turn++) for (const server of servers) await jobs[0].run(server)
   console.log("| Call | Host | Worker | Ratio (of the rounds) | Aim | |\n|---|---|---|---|---|---|")
   for (const { aim, count, isRight, run, title } of jobs) {
     let turn = 0

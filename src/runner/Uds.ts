@@ -2,7 +2,7 @@
  * The Runner that asks a worker behind a Unix socket. A recorded call that was under way when the worker died gets its true
  * outcome from the worker that takes its place; nothing is performed twice.
  */
-import { Deferred, Effect, Layer, Option, Schedule } from "effect"
+import { Deferred, Effect, FiberSet, Layer, Option, Schedule } from "effect"
 import { Cancelled, RunnerUnavailable } from "../schema/Operation.ts"
 import { PatchFailed } from "../schema/Patch.ts"
 import type { Refusal } from "../schema/Refusal.ts"
@@ -16,6 +16,8 @@ import type { WireOutcome, WireReply } from "./Wire.ts"
 
 /** How long an interrupted call is waited for, in milliseconds: it ends its process or rolls back its patch. */
 const OVER_WITHIN = 15_000
+/** How long the last acknowledgements are waited for at the end, in milliseconds. */
+const ACKNOWLEDGED_WITHIN = 1000
 /** Milliseconds between questions for an outcome that is not there yet, and when nobody could be asked. */
 const ASK_EVERY = 20
 const RETRY_EVERY = 200
@@ -33,6 +35,8 @@ const make = Effect.fnUntraced(function* (settings: WorkerSettings, workspaces: 
   const closing = Deferred.makeUnsafe<void>()
   let calls = 0
 
+  const acknowledging = yield* FiberSet.make()
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(acknowledging), ACKNOWLEDGED_WITHIN))
   yield* Effect.addFinalizer(() => Deferred.succeed(closing, undefined))
 
   const askOutcomes = Effect.fnUntraced(function* (workspaceId: WorkspaceId, cut: ReadonlyArray<CutOperation>) {
@@ -117,9 +121,12 @@ const make = Effect.fnUntraced(function* (settings: WorkerSettings, workspaces: 
   return Runner.of({
     execute,
     outcomes,
+    // Said before anything that is said later, and not waited for: to forget too late does no harm, and the call would wait.
     acknowledge: (workspaceId, operation) => {
       const link = links.usable()
-      return link === undefined ? Effect.void : Effect.ignore(orBroken(link.client("acknowledge", { workspaceId, operation })))
+      if (link === undefined) return Effect.void
+      const said = Effect.ignore(orBroken(link.client("acknowledge", { workspaceId, operation })))
+      return Effect.asVoid(FiberSet.run(acknowledging, said, { startImmediately: true }))
     },
   })
 })
