@@ -5,11 +5,11 @@ import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Context, Effect, Layer, Result } from "effect"
-import * as Bubblewrap from "../layers/Bubblewrap.ts"
 import { attempt } from "../layers/Folders.ts"
 import { searchPath, variablesWith } from "../layers/HostEnvironment.ts"
 import * as NodeIdentity from "../layers/NodeIdentity.ts"
 import * as NodePty from "../layers/NodePty.ts"
+import * as PlatformSandbox from "../layers/PlatformSandbox.ts"
 import { locate } from "../layers/Ripgrep.ts"
 import type { SearchPath } from "../schema/Config.ts"
 import { WorkspaceId } from "../schema/Workspace.ts"
@@ -104,7 +104,7 @@ export const sandbox = (isRequired: boolean): Check =>
       Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-doctor-"))),
       (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true })),
     )
-    const layer = Bubblewrap.layer({ stateFolder: folder, workspaces: [] }).pipe(
+    const layer = PlatformSandbox.layer({ stateFolder: folder, workspaces: [] }).pipe(
       Layer.provide([NodeIdentity.layer, NetworkProxy.layerNone]),
     )
     const { examine, holding } = Context.get(yield* Layer.build(layer), Sandbox)
@@ -120,6 +120,12 @@ export const sandbox = (isRequired: boolean): Check =>
         ? wrong("sandbox", `${found}; a workspace with sandbox "required" runs no command`, fix)
         : note("sandbox", found, fix)
     }
+    if (process.platform === "darwin")
+      return note(
+        "sandbox",
+        `commands are confined by sandbox-exec, with a profile that has not been run on a Mac by those who make this program; ${held}`,
+        "run the server on Linux, or in a virtual machine, where commands must be confined",
+      )
     const found = `commands are confined by bubblewrap; ${held}`
     return process.getuid?.() === 0
       ? note(

@@ -1,5 +1,5 @@
 /**
- * A program started without a sandbox, as the leader of a session and group of its own. What descends from it is found
+ * A program started without a namespace, as the leader of a session and group of its own. What descends from it is found
  * in `/proc` by parent, group, session and mark; see `ProcessTree.ts` for what can hide.
  */
 import { spawn } from "node:child_process"
@@ -29,7 +29,8 @@ export const launch = (request: SpawnRequest, mark: string, streams: Streams): E
   })
 
 /** Through a shell where something has to be put in order first; it becomes the program. */
-const argvOf = ({ argv }: SpawnRequest, { hasLeaks, isTerminal }: Streams): ReadonlyArray<string> => {
+const argvOf = ({ argv: given, holding }: SpawnRequest, { hasLeaks, isTerminal }: Streams): ReadonlyArray<string> => {
+  const argv = holding.by === "group" ? [...(holding.enter ?? []), ...given] : given
   if (!isTerminal && !hasLeaks) return argv
   const device = process.platform === "linux" ? "/proc/self/fd/0" : "/dev/fd/0"
   const order = (isTerminal ? takeTerminal(device) : "") + (process.platform === "linux" ? closeAbove(2) : "")

@@ -11,9 +11,9 @@ import { PatchTransaction } from "../services/PatchTransaction.ts"
 import { ProcessSupervisor } from "../services/ProcessSupervisor.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { Workspace } from "../services/Workspace.ts"
-import * as Bubblewrap from "./Bubblewrap.ts"
 import * as NodeDisk from "./NodeDisk.ts"
 import * as NodeProcesses from "./NodeProcesses.ts"
+import * as PlatformSandbox from "./PlatformSandbox.ts"
 import * as Ripgrep from "./Ripgrep.ts"
 import * as Unbash from "./Unbash.ts"
 
@@ -30,7 +30,7 @@ export const layerUnder = (open: Workspace["Service"], settings: WorkspaceSettin
 
 /** What confines the commands of all workspaces. */
 export const layerSandbox = ({ configFile, stateFolder, workspaces }: AppConfig["Service"]) =>
-  Bubblewrap.layer({ stateFolder, workspaces: [...workspaces.values()], ...(configFile === undefined ? {} : { configFile }) }).pipe(
+  PlatformSandbox.layer({ stateFolder, workspaces: [...workspaces.values()], ...(configFile === undefined ? {} : { configFile }) }).pipe(
     Layer.provide(layerProxy(`${stateFolder}/proxies`)),
   )
 

@@ -26,7 +26,12 @@ export type Holding =
       /** Is told the counters of the namespace's network when the command has ended. */
       readonly onCounters?: (counters: string) => void
     }
-  | { readonly by: "group"; readonly why: string }
+  | {
+      readonly by: "group"
+      readonly why: string
+      /** Arguments that become the program they are given, confined. */
+      readonly enter?: ReadonlyArray<string>
+    }
 
 /** What a command is held to: a workspace, and what its operator says about it. */
 export interface Confines {
