@@ -17,6 +17,7 @@ import { answered, refused, resultLimit, wireBytes } from "./Results.ts"
 import { RpcCode, RpcError } from "./Rpc.ts"
 import type { Answer, ToolRow } from "./ToolRow.ts"
 import type { CallContext, Client, ToolTable } from "./ToolTable.ts"
+import { makeTurns } from "./Turns.ts"
 
 export interface CallOptions {
   readonly rows: ReadonlyArray<ToolRow>
@@ -34,6 +35,7 @@ export interface CallOptions {
 export const makeCall = ({ approvals, coordination, log, rows, run }: CallOptions): ToolTable["call"] => {
   const byName = new Map(rows.map((row) => [row.name, row]))
   const settle = outcomes(log)
+  const turn = makeTurns()
   return async (params, context) => {
     const { name, arguments: args = {}, _meta } = callParams(params)
     const row = byName.get(name)
@@ -44,6 +46,7 @@ export const makeCall = ({ approvals, coordination, log, rows, run }: CallOption
       observation,
       Effect.suspend(() => row.call(args)),
     )
+    await turn()
     const asked = context.prompts === undefined ? call : asking(call, { approvals, caller, prompts: context.prompts })
     const exit = await run(Effect.provideService(asked, Caller, caller), context.signal).catch((cause: unknown) => Exit.die(cause))
     if (Exit.isSuccess(exit) && isQuestion(exit.value)) return exit.value
