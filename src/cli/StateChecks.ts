@@ -1,14 +1,16 @@
 /** What the state folder holds, whether it can be used, and how large it may become. */
-import { existsSync, readdirSync, statfsSync, statSync } from "node:fs"
+import { existsSync, lstatSync, readdirSync, statfsSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Result } from "effect"
 import { layerRecordsIn } from "../layers/App.ts"
 import { waitsForRenewal } from "../layers/DatabaseFile.ts"
 import { attempt, existingPart } from "../layers/Folders.ts"
 import { placeOf } from "../layers/WorkerSocket.ts"
+import { homeOf, stateOf } from "../layers/WorkerUser.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
 import { Ledger } from "../services/Ledger.ts"
+import { SHARE } from "../services/ProcessSupervisor.ts"
 import { type Check, type Finding, note, ok, wrong } from "./Finding.ts"
 
 /** Bytes below which a disk counts as nearly full, and as full. */
@@ -113,36 +115,69 @@ const causeOf = (error: { readonly message: string; readonly cause?: unknown }):
   return [error.message, cause].filter((part) => part !== undefined && part !== "").join(": ")
 }
 
-/** What lies in the state folder by part, and what bounds it. */
-export const retention = (stateFolder: string, { operations, processes, state_bytes }: AppConfig["Service"]["retention"]): Check =>
+/**
+ * What is kept, each part beside its own bound: the records, the output of processes, and the journal, which is there while
+ * patches are under way. Workers with a user of their own have the last two elsewhere.
+ */
+export const retention = (stateFolder: string, { retention, workspaces }: Pick<AppConfig["Service"], "retention" | "workspaces">): Check =>
   Effect.sync(() => {
-    const parts = new Map<string, number>()
-    for (const [path, size] of filesBelow(stateFolder)) {
-      const part = path.split("/")[0]?.replace(/^codespace\.sqlite.*/u, "database") ?? ""
-      parts.set(part, (parts.get(part) ?? 0) + size)
-    }
-    const total = [...parts.values()].reduce((sum, size) => sum + size, 0)
-    const shown = [...parts].sort(([, one], [, other]) => other - one).map(([part, size]) => `${part} ${bytesText(size)}`)
-    const bounds = `finished processes are kept ${spanText(processes)}, operations ${spanText(operations)}`
-    const found = `${bytesText(total)} of at most ${bytesText(state_bytes)}${shown.length === 0 ? "" : ` (${shown.join(", ")})`}; ${bounds}`
-    return total <= state_bytes
-      ? ok("retention", found)
-      : note("retention", found, "raise retention.state_bytes, or shorten retention.processes and retention.operations")
+    const homes = [...workspaces.values()].flatMap(({ environment }) =>
+      environment.kind === "worker" && environment.user !== undefined
+        ? [stateOf(homeOf(stateFolder, environment.name, environment.user))]
+        : [],
+    )
+    const folders = [stateFolder, ...new Set(homes)]
+    const sizeOf = (part: string) => folders.reduce((sum, folder) => sum + bytesBelow(join(folder, part)), 0)
+    const { operations, processes, state_bytes } = retention
+    const room = [...workspaces.values()].reduce((sum, { profile }) => sum + 2 * SHARE * profile.limits.spool_bytes, 0)
+    const records = recordBytes(join(stateFolder, "codespace.sqlite"))
+    const output = sizeOf("spools")
+    const ofAll = workspaces.size === 1 ? "of the workspace" : `of all ${workspaces.size} workspaces`
+    const found = [
+      `records ${bytesText(records)} of at most ${bytesText(state_bytes)}, kept ${spanText(operations)}`,
+      `output ${bytesText(output)}${room === 0 ? "" : ` of at most ${bytesText(room)} ${ofAll}`}, kept ${spanText(processes)} after the end`,
+      `journal ${bytesText(sizeOf("journal"))} of patches under way`,
+    ].join("; ")
+    if (records > state_bytes)
+      return note(
+        "retention",
+        found,
+        "a running server lets old records go once an hour, but none of the last hour; raise retention.state_bytes if it stays so",
+      )
+    if (room > 0 && output > room)
+      return note("retention", found, "start a server: it removes what dead ones left; limits.spool_bytes of the profiles bounds the rest")
+    return ok("retention", found)
   })
 
-const filesBelow = (root: string): ReadonlyArray<readonly [path: string, size: number]> =>
-  Option.getOrElse(
-    Result.getSuccess(
-      attempt(() =>
-        readdirSync(root, { recursive: true, encoding: "utf8" }).flatMap((path) => {
-          // What servers take away meanwhile has no size.
-          const stat = statSync(join(root, path), { throwIfNoEntry: false })
-          return stat?.isFile() ? [[path, stat.size] as const] : []
-        }),
-      ),
-    ),
-    () => [],
-  )
+/** Bytes that records take up; room in the file that is free again does not count, as it does not for `state_bytes`. */
+const recordBytes = (file: string): number => {
+  if (!existsSync(file)) return 0
+  const read = attempt(() => {
+    const database = new DatabaseSync(file, { readOnly: true })
+    try {
+      const [pages = 0, free = 0, size = 0] = ["page_count", "freelist_count", "page_size"].map((name) =>
+        Number(database.prepare(`PRAGMA ${name}`).get()?.[name]),
+      )
+      return (pages - free) * size
+    } finally {
+      database.close()
+    }
+  })
+  return Result.getOrElse(read, () => statSync(file, { throwIfNoEntry: false })?.size ?? 0)
+}
+
+/** Bytes on the disk: of an output with a hole in it, without the hole. */
+const bytesBelow = (root: string): number => {
+  const names = attempt(() => readdirSync(root, { recursive: true, encoding: "utf8" }))
+  return Result.getOrElse(names, () => []).reduce((sum, path) => {
+    // What servers take away meanwhile has no size.
+    const stat = lstatSync(join(root, path), { throwIfNoEntry: false })
+    return stat?.isFile() ? sum + Math.min(stat.size, stat.blocks * BLOCK) : sum
+  }, 0)
+}
+
+/** What `stat` counts blocks in, in bytes, whatever the file system has. */
+const BLOCK = 512
 
 const spanText = (span: Duration.Duration): string => Duration.format(span)
 

@@ -31,7 +31,7 @@ export const doctor = command({
       Effect.succeed(folder),
       within("disk", StateChecks.disk(state)),
       StateChecks.records(state),
-      within("retention", StateChecks.retention(state, config?.retention ?? defaults.retention)),
+      within("retention", StateChecks.retention(state, config ?? { retention: defaults.retention, workspaces: new Map() })),
       within("sandbox", MachineChecks.sandbox(isRequired)),
       config === undefined ? Effect.succeed([]) : UserChecks.users(config),
       within("terminal", MachineChecks.terminal),

@@ -38,7 +38,7 @@ import { type Confines, Sandbox } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
 /** A workspace's live processes together keep this many times the limit of one, and so do its ended ones. */
-const SHARE = 4
+export const SHARE = 4
 /** Milliseconds between the looks for ended processes that have been kept long enough. */
 const FORGET_EVERY = 60_000
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */

@@ -86,6 +86,32 @@ describe("retention", () => {
     }).pipe(Effect.provide(layer({ state_bytes: 1_000_000 }))),
   )
 
+  it.effect("keeps the records within their bound over a day of 5,000 commands (R157)", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const used = Effect.map(
+        sql<{ readonly bytes: number }>`SELECT (p.page_count - f.freelist_count) * s.page_size AS bytes
+          FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
+        ([size]) => size?.bytes ?? 0,
+      )
+      let most = 0
+      for (let index = 0; index < 5000; index++) {
+        yield* done(`k${index}`, "x".repeat(1000))
+        if (index % 50 !== 49) continue
+        yield* TestClock.adjust(Duration.minutes(14.4))
+        most = Math.max(most, yield* used)
+      }
+      const left = (yield* rows).map((row) => String(row["operation_key"]))
+      assert.include(left, "k4999")
+      assert.notInclude(left, "k0")
+      // Nothing of the last hour goes, and it is looked at once an hour: two hours of commands may come on top.
+      const ofAnHour = (yield* used) / (left.length / (5000 / 24))
+      assert.isAtMost(most, 4_000_000 + 2 * ofAnHour)
+      assert.isAbove(most, 4_000_000)
+      assert.isUndefined((yield* verify).broken)
+    }).pipe(Effect.provide(layer({ state_bytes: 4_000_000 }))),
+  )
+
   it.effect("lets nothing go that no event tells of", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
