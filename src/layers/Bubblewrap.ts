@@ -15,7 +15,7 @@ import { isReadOnly } from "../services/Restrictions.ts"
 import { type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
 import { enforcementOf, levelOf, unconfined } from "../services/SandboxLevel.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
-import { confinedBy, HELD, type Namespaces } from "./BubblewrapArguments.ts"
+import { confinedBy, HELD, HELD_WAITING, type Namespaces } from "./BubblewrapArguments.ts"
 import { type GitGuards, makeGitGuards } from "./GitGuards.ts"
 import { searchPath } from "./HostEnvironment.ts"
 import { makeNetworks, type Networks } from "./SandboxNetworks.ts"
@@ -90,6 +90,7 @@ const sandboxOn = (
         by: "namespace",
         enter: [...network.enter, way.program, ...confinedBy(namespaces, mounts, store.standIns)],
         files: [store.filter(isStrict(profile, access))],
+        waitsAtPipes: true,
         // Nobody waits for one that is made ahead, so whoever removes a covered file meanwhile would find it again.
         ...(coversWritable(mounts) ? {} : { standsOn: placesOf(mounts) }),
         ...(network.onCounters === undefined ? {} : { onCounters: network.onCounters }),
@@ -129,9 +130,13 @@ const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Retur
   const program = programNamed("bwrap")
   if (program === undefined) return none("bubblewrap is not installed (the operator can: apt install bubblewrap)")
   // The probe also looks the way the server does: at the children of a process it started.
-  const held = yield* attempt(program, HELD, "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]")
-  const holding: Holding =
-    held === undefined
+  const seen = "[ $$ = 1 ] && [ -e /proc/1/task/1/children ]"
+  const waiting = isKnownMachine(process.arch) ? store.waitingFilter() : undefined
+  const waits = waiting !== undefined && (yield* attempt(program, HELD_WAITING, seen, waiting)) === undefined
+  const held = waits ? undefined : yield* attempt(program, HELD, seen)
+  const holding: Holding = waits
+    ? { by: "namespace", enter: [program, ...HELD_WAITING], files: [waiting], waitsAtPipes: true, standsOn: [] }
+    : held === undefined
       ? { by: "namespace", enter: [program, ...HELD], standsOn: [] }
       : { by: "group", why: `pid namespaces cannot be made here (${held})` }
   if (!isKnownMachine(process.arch)) return { by: "nothing", holding, why: `its filter knows no machine of kind ${process.arch}` }

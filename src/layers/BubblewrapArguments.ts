@@ -13,8 +13,14 @@ export interface StandIns {
  */
 export const PID_NAMESPACE = ["--unshare-pid", "--as-pid-1", "--die-with-parent", "--new-session"]
 
+/** Descriptor of the program that filters system calls; the one before is the keeper's. */
+const SECCOMP_AT = 4
+
 /** Without a sandbox: everything as it is, but for the processes. */
 export const HELD = [...PID_NAMESPACE, "--dev-bind", "/", "/", "--proc", "/proc"]
+
+/** The same, with a filter on descriptor 4 that keeps writers waiting at pipes. */
+export const HELD_WAITING = [...HELD, "--seccomp", String(SECCOMP_AT)]
 
 /** A network of its own has nothing but loopback, which bubblewrap brings up. */
 export interface Namespaces {
@@ -22,9 +28,6 @@ export interface Namespaces {
   readonly user: boolean
   readonly network: boolean
 }
-
-/** Descriptor of the program that filters system calls; the one before is the keeper's. */
-const SECCOMP_AT = 4
 
 /**
  * Without rights of any kind, the disk read-only. The settings of the kernel are files of root, who would be root enough to

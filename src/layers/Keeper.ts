@@ -14,29 +14,51 @@
  */
 import type { Variables } from "../services/ChildEnvironment.ts"
 
-const BEGIN = `trap : INT
-exec 8>&2 2>&3
+/**
+ * Where the program's output goes: to what is the keeper's own, or to two pipes on descriptors from `at` on. Those are not
+ * bubblewrap's output, since it would have them until after the keeper has gone; and then nothing that leads to the spool
+ * itself stays in the namespace.
+ */
+interface Output {
+  /** Redirections that put the keeper's own output in order, give the program its own, and close what is the program's. */
+  readonly keep: string
+  readonly give: string
+  readonly close: string
+}
+
+const outputAt = (at: number | undefined): Output =>
+  at === undefined
+    ? { keep: "8>&2 2>&3", give: "2>&8", close: "8>&-" }
+    : { keep: "1>&3 2>&3", give: `1>&${at} 2>&${at + 1}`, close: `${at}>&- ${at + 1}>&-` }
+
+const beginOf = ({ keep }: Output): string => `trap : INT
+exec ${keep}
 `
 
 /** The first two lines of the counters are those of the Internet protocol: their names and their numbers. */
 const COUNT = `{ read -r names; read -r values; } </proc/net/snmp; echo "N $names" >&3; echo "N $values" >&3; `
 
-const runOf = (counts: boolean): string => `(echo S >&3 || exit 99; exec "$@" 2>&8 3>&- 8>&-)
-status=$?; exec 8>&-; ${counts ? COUNT : ""}left=; read -r left </proc/1/task/1/children
+const runOf = (counts: boolean, { close, give }: Output): string => `(echo S >&3 || exit 99; exec "$@" ${give} 3>&- ${close})
+status=$?; exec ${close}; ${counts ? COUNT : ""}left=; read -r left </proc/1/task/1/children
 if [ -z "$left" ]; then echo "A $status" >&3; exit $status; fi
 echo "E $status" >&3; read -r line <&3; exit $status`
 
-/** Runs what its arguments say. `before` is shell text. */
-export const keeperOf = (counts: boolean, before = ""): string => before + BEGIN + runOf(counts)
+/** Runs what its arguments say. `before` is shell text; `pipesAt` the first of two descriptors that are pipes for output. */
+export const keeperOf = (counts: boolean, pipesAt: number | undefined, before = ""): string => {
+  const output = outputAt(pipesAt)
+  return before + beginOf(output) + runOf(counts, output)
+}
 
 /**
  * Waits for a line, then does what the file on descriptor `at` says, and runs what that made its arguments. A file, since
  * a shell reads a line from a socket byte by byte.
  */
-export const waitingKeeperOf = (counts: boolean, at: number): string =>
-  `${BEGIN}echo R >&3; read -r line <&3 || exit 99; unset line
+export const waitingKeeperOf = (counts: boolean, pipesAt: number | undefined, at: number): string => {
+  const output = outputAt(pipesAt)
+  return `${beginOf(output)}echo R >&3; read -r line <&3 || exit 99; unset line
 . /proc/self/fd/${at} || exit 99; exec ${at}<&-
-${runOf(counts)}`
+${runOf(counts, output)}`
+}
 
 /**
  * The order to run a program in a folder with variables, as shell text; undefined where a shell cannot be told so: it

@@ -15,6 +15,8 @@ export type Standard = readonly [input: number | "ignore" | "pipe", output: numb
 /** How a program gets its streams. */
 export interface Streams {
   readonly standard: Standard
+  /** Pipes that are output and error of the program alone, not of what leads to it. */
+  readonly pipes: readonly [output: number, error: number] | undefined
   /** The streams are a terminal, which is to be the program's own. */
   readonly isTerminal: boolean
   /** Terminals are open here; their near ends come along into a child unless it closes them. */

@@ -9,7 +9,7 @@ import { SpawnFailed } from "../schema/Process.ts"
 import { NOT_CONFINED, type SpawnRequest } from "../services/ProcessSpawner.ts"
 import type { Holding } from "../services/Sandbox.ts"
 import { keeperOf, orderOf, waitingKeeperOf } from "./Keeper.ts"
-import { closeAbove, type Launched, optionsOf, type Standard, type Streams, spawnFailed, takeTerminal } from "./Launch.ts"
+import { closeAbove, type Launched, optionsOf, type Streams, spawnFailed, takeTerminal } from "./Launch.ts"
 import { type Cell, makeCell } from "./NamespaceCell.ts"
 import { MARK } from "./ProcessTree.ts"
 
@@ -30,14 +30,17 @@ export const launch = (
   problem: () => string,
 ): Effect.Effect<Launched, SpawnFailed> =>
   Effect.suspend(() => {
-    const before = (streams.isTerminal ? takeTerminal("/proc/self/fd/0") : "") + (streams.hasLeaks ? closeAbove(3) : "")
+    const pipesAt = streams.pipes === undefined ? undefined : FIRST_FILE + files.length
+    const last = pipesAt === undefined ? FIRST_FILE - 1 : pipesAt + 1
+    const before = (streams.isTerminal ? takeTerminal("/proc/self/fd/0") : "") + (streams.hasLeaks ? closeAbove(last) : "")
     // Only bash can close a descriptor above 9; the plain shell is faster.
-    const keeper = [streams.hasLeaks ? "/bin/bash" : "/bin/sh", "-c", keeperOf(onCounters !== undefined, before), "sh"]
+    const keeper = [streams.hasLeaks ? "/bin/bash" : "/bin/sh", "-c", keeperOf(onCounters !== undefined, pipesAt, before), "sh"]
     try {
       const outer = made(
         [...enter, "--chdir", request.cwd.path, "--", ...keeper, ...request.argv],
         optionsOf(request, mark, [...streams.standard, "pipe"]),
         files,
+        streams.pipes,
       )
       const cell = cellOf(outer)
       if (cell === undefined) return Effect.callback((resume) => void outer.once("error", (error) => resume(failed(request, error))))
@@ -69,7 +72,7 @@ export interface Waiting {
 export const prepare = (
   { enter, files = [], onCounters }: Namespace,
   mark: string,
-  standard: Standard,
+  { pipes, standard }: Pick<Streams, "pipes" | "standard">,
   order: string,
 ): Waiting | undefined => {
   let orders: number | undefined
@@ -79,9 +82,15 @@ export const prepare = (
   }
   try {
     orders = openSync(order, "wx", 0o600)
-    const keeper = ["/bin/sh", "-c", waitingKeeperOf(onCounters !== undefined, FIRST_FILE + files.length), "sh"]
+    const orderAt = FIRST_FILE + files.length
+    const script = waitingKeeperOf(onCounters !== undefined, pipes === undefined ? undefined : orderAt + 1, orderAt)
     const nowhere = { cwd: { path: "/", shown: "/" }, env: {} }
-    const outer = made([...enter, "--chdir", "/", "--", ...keeper], optionsOf(nowhere, mark, [...standard, "pipe"]), [...files, order])
+    const outer = made(
+      [...enter, "--chdir", "/", "--", "/bin/sh", "-c", script, "sh"],
+      optionsOf(nowhere, mark, [...standard, "pipe"]),
+      [...files, order],
+      pipes,
+    )
     const cell = cellOf(outer)
     if (cell === undefined) {
       close()
@@ -120,13 +129,18 @@ export const prepare = (
   }
 }
 
-/** The process that makes a namespace; `files` are its descriptors behind the others. */
-const made = (argv: ReadonlyArray<string>, options: ReturnType<typeof optionsOf>, files: ReadonlyArray<string>): ChildProcess => {
+/** The process that makes a namespace; `files` are its descriptors behind the others, and then `pipes`. */
+const made = (
+  argv: ReadonlyArray<string>,
+  options: ReturnType<typeof optionsOf>,
+  files: ReadonlyArray<string>,
+  pipes: ReadonlyArray<number> = [],
+): ChildProcess => {
   const opened: Array<number> = []
   try {
     for (const file of files) opened.push(openSync(file, "r"))
     const [program = "", ...rest] = argv
-    return spawn(program, rest, { ...options, stdio: [...options.stdio, ...opened] })
+    return spawn(program, rest, { ...options, stdio: [...options.stdio, ...opened, ...pipes] })
   } finally {
     for (const descriptor of opened) closeSync(descriptor)
   }

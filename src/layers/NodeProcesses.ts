@@ -19,6 +19,7 @@ import * as NodePty from "./NodePty.ts"
 import * as NodeSpool from "./NodeSpool.ts"
 import { MARK } from "./ProcessTree.ts"
 import { makeReady, type ReadyNamespaces } from "./ReadyNamespaces.ts"
+import * as Scribe from "./Scribe.ts"
 import * as Streams from "./Streams.ts"
 import * as Watchdog from "./Watchdog.ts"
 
@@ -61,12 +62,13 @@ export const layer = (
       // A server that never runs a command needs no watchdog.
       const guarded = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
       const markOf = (name: string) => `${identity.self}/${name}`
-      const ready = yield* makeReady({ folder: spools, markOf, hasLeaks: () => terminals.size > 0 })
+      const scribe = Scribe.isPossible() ? yield* Scribe.make(spools) : undefined
+      const ready = yield* makeReady({ folder: spools, markOf, hasLeaks: () => terminals.size > 0, scribe })
       return ProcessSpawner.of({
         spawn: (request) =>
           Effect.andThen(
             guarded,
-            start(request, { path: join(spools, request.id), mark: markOf(request.id), openTerminal, terminals, ready }),
+            start(request, { path: join(spools, request.id), mark: markOf(request.id), openTerminal, terminals, ready, scribe }),
           ),
         turn,
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
@@ -99,6 +101,7 @@ interface Place {
   readonly path: string
   readonly mark: string
   readonly ready: ReadyNamespaces
+  readonly scribe: Scribe.Scribe | undefined
 }
 
 const start = Effect.fnUntraced(function* (request: SpawnRequest, place: Place) {
@@ -125,9 +128,9 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, place: Place) 
 })
 
 /** Opens the streams and starts the program. */
-const startNow = (request: SpawnRequest, { mark, openTerminal, path, terminals }: Place) =>
+const startNow = (request: SpawnRequest, { mark, openTerminal, path, scribe, terminals }: Place) =>
   Effect.acquireUseRelease(
-    Streams.open(request, path, openTerminal),
+    Streams.open(request, path, openTerminal, request.holding.by === "namespace" && request.holding.waitsAtPipes ? scribe : undefined),
     (opened) => {
       if (opened.isTerminal) terminals.add(path)
       const streams = { ...opened, hasLeaks: terminals.size > 0 }

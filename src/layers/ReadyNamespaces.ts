@@ -13,6 +13,7 @@ import * as Leftovers from "./Leftovers.ts"
 import { type Namespace, prepare, type Waiting } from "./Namespace.ts"
 import * as NodeSpool from "./NodeSpool.ts"
 import { contentOf } from "./ProcessTable.ts"
+import type { Scribe } from "./Scribe.ts"
 import * as Streams from "./Streams.ts"
 
 /** Kinds of which one is kept, those used last. */
@@ -39,7 +40,7 @@ export interface ReadyNamespaces {
 interface Ready {
   readonly waiting: Waiting
   readonly spool: string
-  readonly streams: ReturnType<typeof Streams.openAhead>
+  readonly streams: Streams.OpenedAhead
   /** What it rests on, before it was made. */
   readonly foundation: string
   /** Whether it came up, and that was still the same then. */
@@ -53,10 +54,11 @@ export interface Place {
   readonly markOf: (name: string) => string
   /** Whether there are descriptors here that a process would get and must not have. */
   readonly hasLeaks: () => boolean
+  readonly scribe: Scribe | undefined
 }
 
 /** All of them end with the scope. */
-export const makeReady = ({ folder, hasLeaks, markOf }: Place): Effect.Effect<ReadyNamespaces, never, Scope.Scope> =>
+export const makeReady = ({ folder, hasLeaks, markOf, scribe }: Place): Effect.Effect<ReadyNamespaces, never, Scope.Scope> =>
   Effect.gen(function* () {
     /** By kind, those used last at the end. */
     const kinds = new Map<string, Ready>()
@@ -70,9 +72,9 @@ export const makeReady = ({ folder, hasLeaks, markOf }: Place): Effect.Effect<Re
       if (foundation === undefined) return undefined
       const name = `ready-${count++}`
       const spool = join(folder, name)
-      const streams = attempted(() => Streams.openAhead(spool))
+      const streams = attempted(() => Streams.openAhead(spool, holding.waitsAtPipes ? scribe : undefined))
       if (streams === undefined) return undefined
-      const waiting = prepare(holding, markOf(name), streams.opened.standard, `${spool}.order`)
+      const waiting = prepare(holding, markOf(name), streams.opened, `${spool}.order`)
       streams.opened.release()
       if (waiting === undefined) return void streams.opened.discard()
       Leftovers.note(spool, waiting.pid)
@@ -86,7 +88,7 @@ export const makeReady = ({ folder, hasLeaks, markOf }: Place): Effect.Effect<Re
       kinds.set(kind, ready)
       const oldest = kinds.size > KINDS ? [...kinds][0] : undefined
       if (oldest !== undefined) drop(...oldest)
-      const isSound = (yield* ready.waiting.isUp) && foundationOf(holding) === ready.foundation
+      const isSound = (yield* ready.waiting.isUp) && (yield* ready.streams.isMovable) && foundationOf(holding) === ready.foundation
       Deferred.doneUnsafe(ready.isSound, Effect.succeed(isSound))
       if (isSound) yield* Effect.sleep(KEPT_FOR)
       drop(kind, ready)

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { Effect, type Scope } from "effect"
 import type { ServerIdentity } from "../services/ServerIdentity.ts"
 import type { StandIns } from "./BubblewrapArguments.ts"
-import { type Machine, seccompProgram } from "./Seccomp.ts"
+import { type Machine, seccompProgram, waitingProgram } from "./Seccomp.ts"
 
 export interface SandboxStore {
   readonly standIns: StandIns
@@ -15,6 +15,8 @@ export interface SandboxStore {
   readonly noNames: string
   /** The file of the filter, on a machine that has one. */
   readonly filter: (blocksUnix: boolean) => string
+  /** The file of the filter for commands without a sandbox, on a machine that has one. */
+  readonly waitingFilter: () => string
   /** The folder that commands of a workspace find as `/tmp`. */
   readonly temporary: (workspaceId: string) => string
 }
@@ -46,6 +48,7 @@ const storeIn = (own: string): SandboxStore => {
     noNames: file("resolv.conf", () => "nameserver 192.0.2.1\noptions timeout:1 attempts:1\n", 0o444),
     standIns: { empty: file("empty", () => "", 0o444), denied: file("denied", () => "", 0o000) },
     filter: (blocksUnix) => file(blocksUnix ? "filter-unix" : "filter", () => seccompProgram(process.arch as Machine, blocksUnix), 0o400),
+    waitingFilter: () => file("filter-waiting", () => waitingProgram(process.arch as Machine), 0o400),
     temporary: (workspaceId) => {
       const path = join(own, `tmp-${workspaceId}`)
       if (!existsSync(path)) {

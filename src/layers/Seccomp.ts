@@ -64,8 +64,8 @@ const MODES: ReadonlyArray<readonly [x64: number | undefined, arm64: number | un
 ]
 
 const MACHINES = {
-  x64: { at: 0, audit: 0xc000003e, clone: 56, clone3: 435, unshare: 272, ioctl: 16, socket: 41, openat2: 437 },
-  arm64: { at: 1, audit: 0xc00000b7, clone: 220, clone3: 435, unshare: 97, ioctl: 29, socket: 198, openat2: 437 },
+  x64: { at: 0, audit: 0xc000003e, clone: 56, clone3: 435, unshare: 272, ioctl: 16, fcntl: 72, socket: 41, openat2: 437 },
+  arm64: { at: 1, audit: 0xc00000b7, clone: 220, clone3: 435, unshare: 97, ioctl: 29, fcntl: 25, socket: 198, openat2: 437 },
 } as const
 
 export type Machine = keyof typeof MACHINES
@@ -76,6 +76,9 @@ export const isKnownMachine = (name: string): name is Machine => Object.hasOwn(M
 const NAMESPACES = 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
+const FIONBIO = 0x5421
+const F_SETFL = 4
+const O_NONBLOCK = 0x800
 const AF_UNIX = 1
 /** Families of sockets that a namespace keeps apart: IPv4, IPv6, and what tells of them. Others, such as those to a hypervisor, it does not. */
 const APART = [2, 10, 16]
@@ -97,28 +100,71 @@ const NOT_PERMITTED = 0x00050001
 /** A C library that meets it takes the older `clone`, whose arguments can be seen. */
 const NO_SUCH_CALL = 0x00050026
 const NO_SUCH_FAMILY = 0x00050061
+/** The kernel does nothing and says that it did. */
+const AS_IF_DONE = 0x00050000
 const KILL = 0x80000000
 
-/** Where the record of a call has its number, the machine, and the low words of its first two arguments (little endian). */
+/** Where the record of a call has its number, the machine, and the low words of its first three arguments (little endian). */
 const NUMBER = 0
 const MACHINE = 4
 const FIRST = 16
 const SECOND = 24
+const THIRD = 32
 const argument = (number: number): number => FIRST + 8 * number
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number]
 
+const answer = (value: number): Instruction => [ANSWER, 0, 0, value]
+
+const onCall = (number: number, then: ReadonlyArray<Instruction>): ReadonlyArray<Instruction> => [[EQUAL, 0, then.length, number], ...then]
+
+/** Standard output and error stay such that a writer waits; everything else may be asked not to wait. */
+const unlessOutput: ReadonlyArray<Instruction> = [
+  [LOAD, 0, 0, FIRST],
+  [EQUAL, 1, 0, 1],
+  [EQUAL, 0, 1, 2],
+  answer(AS_IF_DONE),
+  answer(ALLOW),
+]
+
+/** The two ways to ask that a file never makes a writer wait. */
+const asksNotToWait = {
+  ioctl: [[LOAD, 0, 0, SECOND], [EQUAL, 1, 0, FIONBIO], answer(ALLOW), ...unlessOutput],
+  fcntl: [
+    [LOAD, 0, 0, SECOND],
+    [EQUAL, 1, 0, F_SETFL],
+    answer(ALLOW),
+    [LOAD, 0, 0, THIRD],
+    [HAS_BITS, 1, 0, O_NONBLOCK],
+    answer(ALLOW),
+    ...unlessOutput,
+  ],
+} satisfies Readonly<Record<string, ReadonlyArray<Instruction>>>
+
+/**
+ * The filter of commands that nothing else is kept from: writers wait at standard output and error, whatever they ask for. A
+ * program such as node asks not to wait at a pipe, and when it ends it drops what the pipe had no room for. Whoever shares
+ * the pipe with it would meet refusals that few programs are made for.
+ */
+export const waitingProgram = (machine: Machine): Uint8Array => {
+  const { audit, fcntl, ioctl } = MACHINES[machine]
+  return bytesOf([
+    [LOAD, 0, 0, MACHINE],
+    [EQUAL, 1, 0, audit],
+    answer(ALLOW),
+    [LOAD, 0, 0, NUMBER],
+    ...onCall(ioctl, asksNotToWait.ioctl),
+    ...onCall(fcntl, asksNotToWait.fcntl),
+    answer(ALLOW),
+  ])
+}
+
 /**
  * The program's bytes. With `blocksUnix` no socket of the Unix family can be made, so that no server of the host that
- * listens on a file can be asked to act; pairs of connected sockets stay.
+ * listens on a file can be asked to act; pairs of connected sockets stay. Writers wait as with `waitingProgram`.
  */
 export const seccompProgram = (machine: Machine, blocksUnix: boolean): Uint8Array => {
-  const { at, audit, clone, clone3, ioctl, openat2, socket, unshare } = MACHINES[machine]
-  const answer = (value: number): Instruction => [ANSWER, 0, 0, value]
-  const onCall = (number: number, then: ReadonlyArray<Instruction>): ReadonlyArray<Instruction> => [
-    [EQUAL, 0, then.length, number],
-    ...then,
-  ]
+  const { at, audit, clone, clone3, fcntl, ioctl, openat2, socket, unshare } = MACHINES[machine]
   const refused = Object.values(CALLS).flatMap((numbers) => {
     const number = numbers[at]
     return number === undefined ? [] : onCall(number, [answer(NOT_PERMITTED)])
@@ -134,7 +180,14 @@ export const seccompProgram = (machine: Machine, blocksUnix: boolean): Uint8Arra
     ...onCall(clone3, [answer(NO_SUCH_CALL)]),
     ...onCall(clone, unlessNamespaces),
     ...onCall(unshare, unlessNamespaces),
-    ...onCall(ioctl, [[LOAD, 0, 0, SECOND], [EQUAL, 1, 0, TIOCSTI], [EQUAL, 0, 1, TIOCLINUX], answer(NOT_PERMITTED), answer(ALLOW)]),
+    ...onCall(ioctl, [
+      [LOAD, 0, 0, SECOND],
+      [EQUAL, 1, 0, TIOCSTI],
+      [EQUAL, 0, 1, TIOCLINUX],
+      answer(NOT_PERMITTED),
+      ...asksNotToWait.ioctl,
+    ]),
+    ...onCall(fcntl, asksNotToWait.fcntl),
     ...onCall(socket, [
       [LOAD, 0, 0, FIRST],
       [EQUAL, 0, 1, AF_UNIX],
@@ -158,6 +211,10 @@ export const seccompProgram = (machine: Machine, blocksUnix: boolean): Uint8Arra
     ...onCall(openat2, [answer(NO_SUCH_CALL)]),
     answer(ALLOW),
   ]
+  return bytesOf(program)
+}
+
+const bytesOf = (program: ReadonlyArray<Instruction>): Uint8Array => {
   const bytes = new DataView(new ArrayBuffer(program.length * 8))
   for (const [place, [code, ifTrue, ifFalse, value]] of program.entries()) {
     bytes.setUint16(place * 8, code, true)

@@ -1,6 +1,6 @@
 /**
- * The streams of a process, on both sides. What a program writes goes straight into its spool files; a given input is a
- * file without a name, an open one a pipe. Or all three are a terminal, and what comes out of that is copied into the spool.
+ * The streams of a process, on both sides. What a program writes goes through pipes into its spool files, or straight into
+ * them where it would lose bytes in a pipe; a given input is a file without a name, an open one a pipe. Or all three are a terminal, and what comes out of that is copied into the spool.
  */
 import type { ChildProcess } from "node:child_process"
 import { closeSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs"
@@ -11,12 +11,14 @@ import { type Child, InputClosed, type SpawnRequest } from "../services/ProcessS
 import { type Launched, type Standard, spawnFailed } from "./Launch.ts"
 import type { OpenTerminal, Terminal } from "./NodePty.ts"
 import * as NodeSpool from "./NodeSpool.ts"
+import type { Pipe, Scribe } from "./Scribe.ts"
 
 /** This side of the streams. */
-export type OwnSide = Pick<Child, "spool" | "errors" | "write" | "pendingInput" | "closeInput" | "resize" | "closed">
+export type OwnSide = Pick<Child, "spool" | "errors" | "isKept" | "write" | "pendingInput" | "closeInput" | "resize" | "closed">
 
 export interface Opened {
   readonly standard: Standard
+  readonly pipes: readonly [number, number] | undefined
   readonly isTerminal: boolean
   /** Closes what the program has now of its own. */
   readonly release: () => void
@@ -33,16 +35,17 @@ const END_OF_FILE = Uint8Array.of(0x04)
 
 const errorsOf = (path: string): string => `${path}.err`
 
-/** Opens the streams a request asks for; `path` is where the spool is to be. */
+/** Opens the streams a request asks for; `path` is where the spool is to be. Output goes through pipes where there is a scribe. */
 export const open = (
   request: SpawnRequest,
   path: string,
   openTerminal: OpenTerminal,
+  scribe: Scribe | undefined,
 ): Effect.Effect<Opened, SpawnFailed | StorageFull | TerminalUnavailable> =>
   Effect.gen(function* () {
     const terminal = request.tty === undefined ? undefined : yield* openTerminal(request.tty)
     return yield* Effect.try({
-      try: () => (terminal === undefined ? openFiles(request, path) : openTerminalSpool(path, terminal)),
+      try: () => (terminal === undefined ? openFiles(request, path, scribe).opened : openTerminalSpool(path, terminal)),
       catch: (error) => storageProblem(request, error),
     })
   })
@@ -53,22 +56,34 @@ const storageProblem = (request: SpawnRequest, error: unknown): StorageFull | Sp
     : spawnFailed(request, error)
 
 /** What a program without input writes into, opened ahead of it at another path than it is to have. Throws where there is no room. */
-export const openAhead = (path: string): { readonly opened: Opened; readonly at: (path: string) => Opened } => {
+export const openAhead = (path: string, scribe: Scribe | undefined): OpenedAhead => {
   const wanted = { stdin: "closed", split: false } as const
-  const opened = openFiles(wanted, path)
+  const { opened, pipes } = openFiles(wanted, path, scribe)
   return {
     opened,
+    isMovable: Effect.map(Effect.all(pipes.map(({ begun }) => begun)), (all) => all.every(Boolean)),
     at: (final) => {
       renameSync(path, final)
-      return { ...opened, ...sideOf(wanted, final) }
+      return { ...opened, ...sideOf(wanted, final, pipes) }
     },
   }
+}
+
+export interface OpenedAhead {
+  readonly opened: Opened
+  /** Completes when the path does not matter any more; false when that never comes. */
+  readonly isMovable: Effect.Effect<boolean>
+  readonly at: (path: string) => Opened
 }
 
 /** Whether a request needs no more than that. */
 export const isPlain = ({ split, stdin, tty }: SpawnRequest): boolean => stdin === "closed" && !split && tty === undefined
 
-const openFiles = (request: Wanted, path: string): Opened => {
+const openFiles = (
+  request: Wanted,
+  path: string,
+  scribe: Scribe | undefined,
+): { readonly opened: Opened; readonly pipes: ReadonlyArray<Pipe> } => {
   const files: Array<number> = []
   const kept = <A extends number | string>(file: A): A => {
     if (typeof file === "number") files.push(file)
@@ -77,12 +92,23 @@ const openFiles = (request: Wanted, path: string): Opened => {
   const release = () => {
     for (const file of files) closeSync(file)
   }
-  const side = sideOf(request, path)
+  const pipes: Array<Pipe> = []
+  const pipeTo = ({ open }: Scribe, spool: string): number => {
+    const pipe = open(spool)
+    pipes.push(pipe)
+    return kept(pipe.descriptor)
+  }
+  const outputs = (by: Scribe): readonly [number, number] => {
+    const output = pipeTo(by, path)
+    return [output, request.split ? pipeTo(by, errorsOf(path)) : output]
+  }
+  const side = sideOf(request, path, pipes)
   try {
     const input = kept(inputOf(request.stdin, `${path}.in`))
     const output = kept(NodeSpool.create(path))
     const errors = request.split ? kept(NodeSpool.create(errorsOf(path))) : output
-    return { standard: [input, output, errors], isTerminal: false, release, ...side }
+    const own = { pipes: scribe === undefined ? undefined : outputs(scribe), release, ...side }
+    return { opened: { standard: [input, output, errors], isTerminal: false, ...own }, pipes }
   } catch (error) {
     release()
     side.discard()
@@ -90,16 +116,24 @@ const openFiles = (request: Wanted, path: string): Opened => {
   }
 }
 
-const sideOf = ({ split }: Wanted, path: string): Pick<Opened, "discard" | "ownSide"> => ({
-  discard: () => {
+const sideOf = ({ split }: Wanted, path: string, pipes: ReadonlyArray<Pipe>): Pick<Opened, "discard" | "ownSide"> => {
+  const isKept = Effect.suspend(() => Effect.map(Effect.all(pipes.map(({ copied }) => copied)), (all) => all.every(Boolean)))
+  const remove = () => {
     for (const file of [path, errorsOf(path), `${path}.in`]) rmSync(file, { force: true })
-  },
-  ownSide: ({ closed, isDeaf, stdin }) => ({
-    ...{ spool: NodeSpool.open(path), errors: split ? NodeSpool.open(errorsOf(path)) : undefined, closed },
-    ...pipeSide(stdin, isDeaf),
-    resize: undefined,
-  }),
-})
+  }
+  return {
+    discard: () => {
+      remove()
+      // A copy that begins only now makes its spool anew.
+      if (pipes.length > 0) Effect.runFork(Effect.andThen(isKept, Effect.sync(remove)))
+    },
+    ownSide: ({ closed, isDeaf, stdin }) => ({
+      ...{ spool: NodeSpool.open(path), errors: split ? NodeSpool.open(errorsOf(path)) : undefined, closed, isKept },
+      ...pipeSide(stdin, isDeaf),
+      resize: undefined,
+    }),
+  }
+}
 
 /** A given text is a file without a name: nobody has to feed it, and it needs no memory here. */
 const inputOf = (stdin: Stdin, path: string): number | "ignore" | "pipe" => {
@@ -137,13 +171,13 @@ const openTerminalSpool = (path: string, terminal: Terminal): Opened => {
     throw error
   }
   return {
-    ...{ standard: [far, far, far], isTerminal: true, release: () => {} },
+    ...{ standard: [far, far, far], pipes: undefined, isTerminal: true, release: () => {} },
     discard: () => {
       close()
       rmSync(path, { force: true })
     },
     ownSide: ({ closed, expect }) => ({
-      ...{ spool: NodeSpool.open(path), errors: undefined },
+      ...{ spool: NodeSpool.open(path), errors: undefined, isKept: Effect.succeed(true) },
       write: (bytes) => {
         if (bytes.includes(INTERRUPT)) expect("SIGINT")
         return terminal.write(bytes)

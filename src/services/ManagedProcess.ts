@@ -109,11 +109,12 @@ export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const denials = yield* process.entrance.denials
   // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
   yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
+  const isKept = yield* Effect.timeoutOption(process.child.isKept, ESCAPE_AFTER)
   const { dropped, keptBytes } = yield* settleSpools(process)
   const endedAt = yield* now
   const durationMs = Math.round(endedAt - process.startedAt)
   const failed = "code" in exit && exit.code === 0 ? [] : (process.entrance.ifItFails ?? [])
-  const notes = [...notesOf(process, escaped, dropped), ...denials.notes, ...failed]
+  const notes = [...notesOf(process, escaped, dropped), ...outputNotes(isKept), ...denials.notes, ...failed]
   process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes, denials: denials.network }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
@@ -236,6 +237,11 @@ const notesOf = (process: ManagedProcess, escaped: ReadonlyArray<Descendant>, dr
         : `the output limit was reached: beginning and end were kept, ${dropped} bytes between them were dropped`,
     )
   return notes
+}
+
+const outputNotes = (isKept: Option.Option<boolean>): ReadonlyArray<string> => {
+  if (Option.isNone(isKept)) return ["a process outside of it still has its output open, which may grow"]
+  return isKept.value ? [] : ["a part of its output is missing: it could not be written to the server's state folder"]
 }
 
 const identityOf = ({ pid, start }: Descendant): string => `${pid}.${start}`

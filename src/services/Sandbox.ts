@@ -23,6 +23,11 @@ export type Holding =
       readonly files?: ReadonlyArray<string>
       /** It may be made ahead of its command, and holds as long as each of these files and folders is the one it was then. */
       readonly standsOn?: ReadonlyArray<string>
+      /**
+       * A program that writes into a pipe waits there until all of it is taken, also one that asks not to: node would lose
+       * what the pipe has no room for when it ends.
+       */
+      readonly waitsAtPipes?: boolean
       /** Is told the counters of the namespace's network when the command has ended. */
       readonly onCounters?: (counters: string) => void
     }

@@ -1,5 +1,6 @@
 /** What every way to run processes is held to: real processes, through the supervisor. */
 
+import { spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
@@ -36,6 +37,19 @@ const readAll = Effect.fnUntraced(function* (id: ProcessId, maxBytes: number, fr
     if (page.eof) return pages
   }
 })
+
+const NODE_WRITES = "fs.writeFileSync('/dev/stdout', 'b'); process.stdout.write('c'); fs.writeFileSync('/dev/stderr', 'd')"
+
+/** Scripts that open their output anew by one of its names, and what they have written then. */
+const REOPENED = [
+  ["echo", "printf a; printf b >/dev/stderr; printf c >/dev/stdout; printf d", "abcd"],
+  ["by descriptor", "printf a; printf b >/dev/fd/2; printf c >/proc/self/fd/1; printf d >>/dev/fd/1; printf e", "abcde"],
+  ["tee", "echo a; echo b | tee /dev/stderr; echo c", "a\nb\nb\nc\n"],
+  ["node", `printf a; '${process.execPath}' -e "${NODE_WRITES}"; printf e`, "abcde"],
+  ...(spawnSync("python3", ["-c", ""]).status === 0
+    ? ([["python", `printf a; python3 -c "open('/dev/stderr', 'w').write('b')"; printf c`, "abc"]] as const)
+    : []),
+] as const
 
 const joined = (pages: ReadonlyArray<ProcessFacts>) => pages.map(({ output }) => output).join("")
 
@@ -97,6 +111,47 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>, by: Holdi
         )
         const small = yield* Effect.forEach(Array.from({ length: 70 }), () => run(requestOf(["head", "-c", "70000", "/dev/zero"])))
         for (const facts of [...all, ...small]) assert.deepInclude(facts, { total_bytes: 70_000, exit_code: 0 })
+      }),
+    )
+
+    if (by === "namespace")
+      for (const [what, script, output] of REOPENED)
+        live(`keeps what was written when a program opens its output anew: ${what}`, () =>
+          Effect.gen(function* () {
+            assert.deepInclude(yield* run(shell(script)), { output, exit_code: 0, total_bytes: output.length })
+          }),
+        )
+
+    if (by === "namespace")
+      live("keeps both streams when they are apart and a program opens them anew", () =>
+        Effect.gen(function* () {
+          const script = "printf a; printf b >&2; printf c >/dev/stdout; printf d >/dev/stderr; printf e >/dev/fd/2; printf f"
+          const facts = yield* run(shell(script, { split: true }))
+          assert.deepInclude(facts, { output: "acf" })
+          assert.strictEqual(facts.stderr?.output, "bde")
+        }),
+      )
+
+    live("keeps what a program wrote last when it is killed, and when it kills all it can reach", () =>
+      Effect.gen(function* () {
+        const long = "head -c 70000 /dev/zero; printf last; "
+        for (let round = 0; round < 10; round++)
+          assert.deepInclude(yield* run(shell(`${long}kill -9 $$`)), { state: "signalled", total_bytes: 70_004 })
+        if (by !== "namespace") return
+        const facts = yield* run(shell(`${long}sleep 100 & kill -9 -1; wait 2>/dev/null; echo on`))
+        assert.deepInclude(facts, { exit_code: 0, total_bytes: 70_007 })
+      }),
+    )
+
+    live("has all that a program wrote before it ended itself, which a pipe would have been too small for", () =>
+      Effect.gen(function* () {
+        const programs = [
+          "process.stdout.write('x'.repeat(3_000_000)); process.exit(3)",
+          "console.error('x'.repeat(2_999_999)); process.exit(3)",
+          "require('child_process').spawn('sleep', ['100'], { stdio: 'inherit' }); console.log('x'.repeat(2_999_999)); process.exit(3)",
+        ]
+        for (const program of programs)
+          assert.deepInclude(yield* run(requestOf([process.execPath, "-e", program])), { total_bytes: 3_000_000, exit_code: 3 })
       }),
     )
 

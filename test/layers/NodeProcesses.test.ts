@@ -1,8 +1,20 @@
 import { spawnSync } from "node:child_process"
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs"
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Result, Scope } from "effect"
+import { Context, Effect, Exit, Layer, Result, Scope } from "effect"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import * as NodePty from "../../src/layers/NodePty.ts"
 import { TerminalUnavailable } from "../../src/schema/Process.ts"
@@ -10,7 +22,36 @@ import { ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { processContract } from "../contract/process.ts"
 import { terminalContract } from "../contract/terminal.ts"
-import { holding, layerSpawner, layerSupervisor, layerSupervisorIn, requestOf, temporaryFolder } from "../support/Processes.ts"
+import {
+  contentOf,
+  holding,
+  layerSpawner,
+  layerSupervisor,
+  layerSupervisorIn,
+  requestOf,
+  temporaryFolder,
+  until,
+} from "../support/Processes.ts"
+
+/** Processes that work in this folder or below, zombies among them as long as somebody has to take leave of them. */
+const childrenIn = (folder: string): ReadonlyArray<{ readonly pid: number; readonly name: string }> => {
+  const found = new Map<number, string>()
+  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/u.test(entry))) {
+    const stat = contentOf(`/proc/${name}/stat`)
+    const [, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+    const isIn = attempted(() => readlinkSync(`/proc/${name}/cwd`)).startsWith(folder)
+    if (isIn || found.has(Number(parent))) found.set(Number(name), /\((.*)\)/u.exec(stat)?.[1] ?? "")
+  }
+  return [...found].map(([pid, name]) => ({ pid, name }))
+}
+
+const attempted = (look: () => string): string => {
+  try {
+    return look()
+  } catch {
+    return ""
+  }
+}
 
 const groups = Bubblewrap.layerGroups("a test asks for it")
 if (holding.by === "group") console.warn(`NodeProcesses.test.ts tests no namespaces: ${holding.why}`)
@@ -124,6 +165,60 @@ describe("NodeProcesses", () => {
         )
       }).pipe(Effect.provide(layerSupervisorIn(folder, groups)))
     }),
+  )
+
+  it.live(
+    "says that output is missing when the disk gets full, lets the program go on, and keeps what comes when there is room again",
+    ({ skip }) =>
+      Effect.gen(function* () {
+        if (holding.by === "group") return skip(holding.why)
+        const folder = yield* temporaryFolder
+        const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "none", folder])
+        if (mounted.status !== 0) return skip("this user may not mount a small file system")
+        yield* Effect.addFinalizer(() => Effect.sync(() => spawnSync("umount", ["--lazy", folder])))
+        const go = join(yield* temporaryFolder, "go")
+        yield* Effect.gen(function* () {
+          const supervisor = yield* ProcessSupervisor
+          const script = `head -c 1500000 /dev/zero; while [ ! -e ${go} ]; do sleep 0.02; done; echo back`
+          const id = yield* supervisor.start(requestOf(["bash", "-c", script]))
+          const [own] = readdirSync(folder).filter((name) => name.includes("."))
+          yield* until(() => statSync(join(folder, own!, id)).size > 900_000)
+          truncateSync(join(folder, own!, id), 1000)
+          writeFileSync(go, "")
+          const facts = yield* supervisor.ended(id)
+          assert.deepInclude(facts, { state: "exited", exit_code: 0 })
+          assert.match(facts.output, /back\n$/u)
+          assert.deepStrictEqual(facts.notes, ["a part of its output is missing: it could not be written to the server's state folder"])
+        }).pipe(Effect.provide(layerSupervisorIn(folder)))
+      }),
+  )
+
+  it.live(
+    "copies output with one small process that leaves nothing behind, goes with the server, and is made anew when somebody ends it",
+    ({ skip }) =>
+      Effect.gen(function* () {
+        if (holding.by === "group") return skip(holding.why)
+        const folder = join(yield* temporaryFolder, "spools")
+        const copying = () => childrenIn(folder).filter(({ name }) => name === "cat" || name === "sh")
+        const scope = yield* Scope.make()
+        const supervisor = yield* Effect.map(Layer.buildWithScope(layerSupervisorIn(folder), scope), (context) =>
+          Context.get(context, ProcessSupervisor),
+        )
+        const say = (text: string) => Effect.flatMap(supervisor.start(requestOf(["echo", text])), (id) => supervisor.ended(id))
+        assert.deepInclude(yield* say("one"), { output: "one\n" })
+        yield* until(() => copying().length === 1)
+        const [shell] = copying()
+        const id = yield* supervisor.start(requestOf(["sh", "-c", "echo a; read line; echo $line"], { stdin: "open" }))
+        yield* until(() => copying().some(({ name }) => name === "cat"))
+        process.kill(shell!.pid, "SIGKILL")
+        yield* until(() => copying().every(({ pid }) => pid !== shell!.pid))
+        yield* supervisor.write(id, { data: "b\n", waitMs: 0, maxBytes: 100 })
+        assert.deepInclude(yield* supervisor.ended(id), { output: "a\nb\n", exit_code: 0 })
+        assert.deepInclude(yield* say("two"), { output: "two\n" })
+        yield* until(() => copying().length === 1)
+        yield* Scope.close(scope, Exit.void)
+        yield* until(() => childrenIn(folder).length === 0)
+      }),
   )
 
   it.live("tells that a spool has grown, to each who waits", () =>
