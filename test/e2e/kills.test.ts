@@ -129,8 +129,10 @@ describe("servers killed at random moments (R126, R136)", () => {
         const lines = linesOf(file)
         expect(new Set(lines).size, `${file} has a line twice`).toBe(lines.length)
       }
-      for (const { args, tool } of acknowledged) {
+      for (const { args, facts, tool } of acknowledged) {
         const { operation_key: name } = args as { readonly operation_key: string }
+        // It ended with its server, maybe before its first line.
+        if (facts["state"] === "running") continue
         if (tool === "write") expect(existsSync(join(made.workspace, "written", name)), name).toBe(true)
         else expect(linesOf(tool === "apply_patch" ? "shared.txt" : "ran.txt"), name).toContain(name)
       }
