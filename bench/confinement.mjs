@@ -124,16 +124,21 @@ const once = () => new Promise((resolve, reject) => {
 
 const run = async (client) => {
   const call = async (name, args) => (await client.call(name, args)).structuredContent
-  const exec = (workspace_id, command) => call("exec_command", { workspace_id, command, access: "shared", yield_ms: 9_000 })
+  const exec = (workspace_id, command, more = {}) =>
+    call("exec_command", { workspace_id, command, access: "shared", yield_ms: 9_000, ...more })
   const isTrue = ({ exit_code }) => exit_code === 0
+  const titles = { unconfined: "no sandbox", reading: "read-only", ruled: "network off, deny rules", listed: "network to one host" }
+  const title = (name) => `CodeSpace, ${titles[name] ?? `network ${name}`}`
   await compare("true", [
     ["spawned bare", () => ended(["true"]), (code) => code === 0],
     ["bubblewrap alone", () => ended(bwrap), (code) => code === 0],
     ...["unconfined", "on", "off", "loopback", "listed", "reading", "ruled"].map((name) => [
-      `CodeSpace, ${name === "unconfined" ? "no sandbox" : name === "reading" ? "read-only" : name === "ruled" ? "network off, deny rules" : name === "listed" ? "network to one host" : `network ${name}`}`,
+      title(name),
       () => exec(name, ["true"]),
       isTrue,
     ]),
+    // Split streams have no namespace ready.
+    ...["unconfined", "on", "off"].map((name) => [`${title(name)}, none ready`, () => exec(name, ["true"], { split: true }), isTrue]),
   ])
   const find = (workspace_id) => () => call("find", { workspace_id, glob: "**/*.tsx", limit: 1000 })
   const search = (workspace_id) => () => call("search", { workspace_id, pattern: "needle", literal: true })

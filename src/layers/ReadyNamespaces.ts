@@ -17,7 +17,7 @@ import type { Scribe } from "./Scribe.ts"
 import * as Streams from "./Streams.ts"
 
 /** Kinds of which one is kept, those used last. */
-const KINDS = 4
+const KINDS = 8
 /** How long one waits that nobody asks for. */
 const KEPT_FOR = Duration.seconds(60)
 /** Milliseconds after which a command counts as one that goes on, and those in which its answer is given before anything else. */
