@@ -39,14 +39,18 @@ export const dial = Effect.fnUntraced(function* (way: Dial, target: Target) {
     return { outcome, reason }
   }
   const rule = way.rules.allowing(target)
-  if (rule === undefined) return refused("denied", "no rule allows it")
+  if (rule === undefined) return refused("denied", way.rules.whyNone(target))
   const resolved = yield* target.isAddress
     ? Effect.succeed([host])
     : Effect.catch(way.resolver.resolve(host), ({ cause }) => Effect.succeed(cause))
   if (typeof resolved === "string") return refused("failed", `its name was not resolved: ${resolved}`)
   const checked = resolved.map((address) => ({ address, problem: way.rules.refusing(address, port) }))
   const usable = checked.filter(({ problem }) => problem === undefined).slice(0, MOST_ADDRESSES)
-  if (usable.length === 0) return refused(resolved.length === 0 ? "failed" : "denied", checked[0]?.problem ?? "its name has no address")
+  if (usable.length === 0) {
+    const [first] = checked
+    if (first === undefined) return refused("failed", "its name has no address")
+    return refused("denied", `${first.problem}${target.isAddress ? "" : `; rule ${rule} names the name alone`}`)
+  }
   let last = ""
   for (const { address } of usable) {
     const socket = yield* connectTo(way, address, port)

@@ -65,7 +65,7 @@ export const makeNetworks = Effect.fnUntraced(function* (
       ...{ enter: room.enter, isOwn: false, mounts, variables: proxyVariables(host, port) },
       denials: Effect.map(refused("a list of hosts, reached through the proxy that http_proxy names"), (kernel) => {
         const proxy = notes.denials()
-        return { notes: [...proxy.notes, ...kernel.notes], network: [...proxy.network, ...kernel.network] }
+        return { ...proxy, notes: [...proxy.notes, ...kernel.notes], network: [...proxy.network, ...kernel.network] }
       }),
     }
   })

@@ -25,11 +25,22 @@ export type FileRule = typeof FileRule.Type
 const hostPattern = /^((\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:\d{1,5})?$/iu
 
 /** A host that commands may reach: a name, `*.` before one for all below it, or an address; `:port` restricts it. */
-const NetworkHost = Schema.String.check(
-  Schema.isPattern(hostPattern, { expected: 'a host such as "api.example.org:443" or "*.example.org"' }),
-)
+const HostName = Schema.String.check(Schema.isPattern(hostPattern, { expected: 'a host such as "api.example.org:443" or "*.example.org"' }))
+const HostExamples = Schema.optionalKey(Schema.Array(Schema.String))
 
-export const NetworkAccess = Schema.Union([Schema.Literals(["off", "loopback", "on"]), Schema.Struct({ allow: Schema.Array(NetworkHost) })])
+/** One line of a list of hosts. Examples are hosts with or without a port (443 when left out); they are checked when the file is read. */
+export const HostRule = Schema.Struct({
+  host: HostName,
+  reason: Schema.optionalKey(Schema.String),
+  examples: Schema.optionalKey(Schema.Struct({ match: HostExamples, not_match: HostExamples })),
+})
+export type HostRule = typeof HostRule.Type
+
+/** A host alone, or with why it is there. */
+export const AllowedHost = Schema.Union([HostName, HostRule])
+export type AllowedHost = typeof AllowedHost.Type
+
+export const NetworkAccess = Schema.Union([Schema.Literals(["off", "loopback", "on"]), Schema.Struct({ allow: Schema.Array(AllowedHost) })])
 export type NetworkAccess = typeof NetworkAccess.Type
 
 const Token = Schema.String.check(Schema.isMinLength(1, { expected: "a word that is not empty" }))

@@ -43,6 +43,16 @@ export const NetworkDenial = Schema.Struct({
 })
 export type NetworkDenial = typeof NetworkDenial.Type
 
+/** What its proxy decided about a place, each kind of decision once. It has names and ports alone, nothing of what was said there. */
+export const NetworkVerdict = Schema.Struct({
+  verdict: Schema.Literals(["allowed", "denied", "failed"]).annotate({ description: "failed: allowed, but not reached" }),
+  host: Schema.optionalKey(Schema.String),
+  port: Schema.optionalKey(Schema.Int),
+  reason: Schema.String.annotate({ description: "The rule that allowed it, or why it was not made" }),
+  count: Count,
+})
+export type NetworkVerdict = typeof NetworkVerdict.Type
+
 /** The facts about a process and a page of its output. */
 export const ProcessFacts = Schema.Struct({
   process_id: ProcessId,
@@ -59,6 +69,10 @@ export const ProcessFacts = Schema.Struct({
     Schema.String.annotate({ description: "What confined it, and to what; not in results of the first version" }),
   ),
   network_denials: Schema.optionalKey(Schema.Array(NetworkDenial)),
+  network_verdicts: Schema.optionalKey(
+    Schema.Array(NetworkVerdict).annotate({ description: "All that its proxy decided, once it has ended; the first 30 kinds" }),
+  ),
+  network_untold: Schema.optionalKey(Count.annotate({ description: "Decisions beyond those" })),
   notes: Schema.optionalKey(Schema.Array(Schema.String)),
 })
 export type ProcessFacts = typeof ProcessFacts.Type

@@ -2,6 +2,8 @@
  * The network rules of a profile: which names, addresses and ports they let a command reach. Names are compared in one
  * normal form; an address is never reached by a name's rule alone when it is no public one. Pure.
  */
+import type { AllowedHost, HostRule } from "../schema/Policy.ts"
+import { excerpt } from "../schema/Retry.ts"
 import { canonicalAddress, specialPurpose } from "./SpecialAddresses.ts"
 
 /** Where a connection is to go: a name or an address in normal form, and a port. */
@@ -12,29 +14,35 @@ export interface Target {
 }
 
 /** A rule in parts; `below` for `*.host`, which is every name below it and not itself. */
-interface HostRule {
+interface HostParts {
   readonly text: string
   readonly host: string
   readonly below: boolean
   readonly port: number | undefined
+  readonly reason: string | undefined
 }
 
 export interface HostRules {
-  /** The rule that lets the target be asked for by this name or address; undefined when none does. */
+  /** The rule that lets the target be asked for by this name or address, with its reason; undefined when none does. */
   readonly allowing: (target: Target) => string | undefined
+  /** Why no rule lets it; names a rule for another port of the same host. */
+  readonly whyNone: (target: Target) => string
   /** Why an address is not connected to; undefined when it may be. Not public is only what a rule names as an address. */
   readonly refusing: (address: string, port: number) => string | undefined
 }
 
-export const compileHosts = (allow: ReadonlyArray<string>): HostRules => {
-  const rules = allow.flatMap((text) => ruleOf(text) ?? [])
-  const allowing = ({ host, isAddress, port }: Target) =>
-    rules.find((rule) => {
-      if (rule.port !== undefined && rule.port !== port) return false
-      return rule.below ? !isAddress && host.endsWith(`.${rule.host}`) : host === rule.host
-    })?.text
+export const compileHosts = (allow: ReadonlyArray<AllowedHost>): HostRules => {
+  const rules = allow.flatMap((entry) => partsOf(entry) ?? [])
+  const isAbout = (rule: HostParts, { host, isAddress }: Target) =>
+    rule.below ? !isAddress && host.endsWith(`.${rule.host}`) : host === rule.host
+  const allowing = (target: Target) =>
+    shown(rules.find((rule) => (rule.port === undefined || rule.port === target.port) && isAbout(rule, target)))
   return {
     allowing,
+    whyNone: (target) => {
+      const other = shown(rules.find((rule) => isAbout(rule, target)))
+      return other === undefined ? "no rule allows it" : `no rule allows this port; there is a rule ${other}`
+    },
     refusing: (address, port) => {
       const host = canonicalAddress(address)
       if (host === undefined) return `${address} is no address`
@@ -45,28 +53,56 @@ export const compileHosts = (allow: ReadonlyArray<string>): HostRules => {
   }
 }
 
-/** The hosts that both lists let a command reach, as a list. */
-export const commonHosts = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const rules = other.flatMap((text) => ruleOf(text) ?? [])
-  return [...new Set(one.flatMap((text) => ruleOf(text) ?? []).flatMap((rule) => rules.flatMap((also) => commonHost(rule, also) ?? [])))]
+/** How a decision names a rule. */
+const shown = (rule: HostParts | undefined): string | undefined =>
+  rule === undefined ? undefined : `${rule.text}${rule.reason === undefined ? "" : ` (${excerpt(rule.reason, 120)})`}`
+
+/** A line of a list of hosts in its long form. */
+const ruleOf = (entry: AllowedHost): HostRule => (typeof entry === "string" ? { host: entry } : entry)
+
+/** The host of a line. */
+export const hostIn = (entry: AllowedHost): string => ruleOf(entry).host
+
+/** Why an example of a line contradicts it; undefined where it fits. */
+export const hostExampleProblem = (entry: AllowedHost, example: string, kind: "match" | "not_match"): string | undefined => {
+  const target = parseAuthority(example, HTTPS)
+  if (target === undefined) return `${excerpt(example, 60)} is no host with an optional port`
+  const does = compileHosts([entry]).allowing(target) !== undefined
+  if (does === (kind === "match")) return undefined
+  return kind === "match"
+    ? `${example} is to match, but ${hostIn(entry)} does not match it`
+    : `${example} is not to match, but ${hostIn(entry)} matches it`
 }
 
-const commonHost = (one: HostRule, other: HostRule): string | undefined => {
+const HTTPS = 443
+
+/** The hosts that both lists let a command reach, as a list. */
+export const commonHosts = (one: ReadonlyArray<AllowedHost>, other: ReadonlyArray<AllowedHost>): ReadonlyArray<AllowedHost> => {
+  const rules = other.flatMap((entry) => partsOf(entry) ?? [])
+  const common = one.flatMap((entry) => partsOf(entry) ?? []).flatMap((rule) => rules.flatMap((also) => commonHost(rule, also) ?? []))
+  return [...new Map(common.map((entry) => [hostIn(entry), entry])).values()]
+}
+
+const commonHost = (one: HostParts, other: HostParts): AllowedHost | undefined => {
   const narrow = covers(one, other) ? other : covers(other, one) ? one : undefined
   const port = one.port ?? other.port
   if (narrow === undefined || (one.port !== undefined && other.port !== undefined && one.port !== other.port)) return undefined
-  return port === undefined || narrow.port !== undefined ? narrow.text : `${narrow.text}:${port}`
+  const host = port === undefined || narrow.port !== undefined ? narrow.text : `${narrow.text}:${port}`
+  const reason = narrow.reason ?? one.reason ?? other.reason
+  return reason === undefined ? host : { host, reason }
 }
 
 /** Whether every name the second rule is about is one of the first, ports aside. */
-const covers = (wide: HostRule, narrow: HostRule): boolean =>
+const covers = (wide: HostParts, narrow: HostParts): boolean =>
   wide.below
     ? narrow.host.endsWith(`.${wide.host}`) || (narrow.below && narrow.host === wide.host)
     : !narrow.below && narrow.host === wide.host
 
 /** Why a rule of a configuration can match nothing; undefined for one that can. */
-export const hostProblem = (text: string): string | undefined =>
-  ruleOf(text) === undefined ? `${text} can match nothing: it is no host name, no address, or its port is not from 1 to 65535` : undefined
+export const hostProblem = (entry: AllowedHost): string | undefined =>
+  partsOf(entry) === undefined
+    ? `${hostIn(entry)} can match nothing: it is no host name, no address, or its port is not from 1 to 65535`
+    : undefined
 
 /** A target from a name or an address as a client wrote it, an IPv6 address with or without brackets. */
 export const targetOf = (written: string, port: number): Target | undefined => {
@@ -96,10 +132,11 @@ const isName = (name: string): boolean =>
   name.split(".").every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/u.test(label)) &&
   !/(^|\.)(\d+|0x[0-9a-f]*)$/u.test(name)
 
-const ruleOf = (text: string): HostRule | undefined => {
+const partsOf = (entry: AllowedHost): HostParts | undefined => {
+  const { host: text, reason } = ruleOf(entry)
   const [, host = "", port] = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d{1,5}))?$/u.exec(text) ?? []
   const below = host.startsWith("*.")
   const target = targetOf(below ? host.slice(2) : host, port === undefined ? 1 : Number(port))
   if (target === undefined || (below && target.isAddress)) return undefined
-  return { text, host: target.host, below, port: port === undefined ? undefined : target.port }
+  return { text, host: target.host, below, port: port === undefined ? undefined : target.port, reason }
 }

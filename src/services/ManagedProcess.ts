@@ -7,7 +7,7 @@ import type { Access, EndedBy, ProcessId, ProcessState, Signal } from "../schema
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { leadingPartial } from "./OutputPage.ts"
 import type { Child, Descendant, Exit, Spool } from "./ProcessSpawner.ts"
-import type { Denials, Entrance } from "./Sandbox.ts"
+import type { Decided, Denials, Entrance } from "./Sandbox.ts"
 
 /** Milliseconds between the looks at size and time of a live process. A flood of output shortens them. */
 const CHECK_EVERY = 100
@@ -33,6 +33,8 @@ const OWN_FAULTS = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", 
 /** Milliseconds on a clock that nobody sets: a corrected calendar must not end a process. */
 export const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos / 1000n) / 1000)
 
+const NOTHING: Decided = { verdicts: [], untold: 0 }
+
 export interface Ending {
   readonly state: ProcessState
   readonly exit: Exit
@@ -41,8 +43,9 @@ export interface Ending {
   readonly notes: ReadonlyArray<string>
   /** By `now`. */
   readonly endedAt: number
-  /** What its sandbox refused it on the network. */
+  /** What its sandbox refused it on the network, and all that its proxy decided. */
   readonly denials: Denials["network"]
+  readonly decided: Decided
   /** Bytes of output that take room on the disk. */
   readonly keptBytes: number
 }
@@ -115,7 +118,16 @@ export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
   const durationMs = Math.round(endedAt - process.startedAt)
   const failed = "code" in exit && exit.code === 0 ? [] : (process.entrance.ifItFails ?? [])
   const notes = [...notesOf(process, escaped, dropped), ...outputNotes(isKept), ...denials.notes, ...failed]
-  process.ending = { ...causeOf(process, exit), exit, endedAt, durationMs, keptBytes, notes, denials: denials.network }
+  process.ending = {
+    ...causeOf(process, exit),
+    exit,
+    endedAt,
+    durationMs,
+    keptBytes,
+    notes,
+    denials: denials.network,
+    decided: denials.decided ?? NOTHING,
+  }
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
 

@@ -1,5 +1,7 @@
 /** The decisions of a proxy for the result of its process: what was refused, why and how often. Bounded. */
-import type { NetworkDenial } from "../schema/Process.ts"
+import type { NetworkDenial, NetworkVerdict } from "../schema/Process.ts"
+import { excerpt } from "../schema/Retry.ts"
+import { toJson } from "./JsonText.ts"
 import type { NetworkDecision } from "./NetworkProxy.ts"
 import type { Denials } from "./Sandbox.ts"
 
@@ -9,14 +11,27 @@ export interface NetworkNotes {
   readonly denials: () => Denials
 }
 
-/** Places told one by one; others are counted. */
+/** Places told one by one, and kinds of decisions; others are counted. */
 const MOST_PLACES = 20
+const MOST_VERDICTS = 30
+/** Characters of a reason. */
+const REASON_LENGTH = 200
 
 export const networkNotes = (profile: string): NetworkNotes => {
   const places = new Map<string, { readonly decision: NetworkDecision; count: number }>()
   let others = 0
+  const verdicts = new Map<string, { readonly decision: NetworkDecision; count: number }>()
+  let untold = 0
+  const remember = (decision: NetworkDecision): void => {
+    const key = toJson([decision.outcome, decision.host, decision.port, decision.reason])
+    const known = verdicts.get(key)
+    if (known !== undefined) known.count++
+    else if (verdicts.size < MOST_VERDICTS) verdicts.set(key, { decision, count: 1 })
+    else untold++
+  }
   return {
     onDecision: (decision) => {
+      remember(decision)
       if (decision.outcome === "allowed") return
       const line = lineOf(profile, decision)
       const known = places.get(line)
@@ -30,6 +45,7 @@ export const networkNotes = (profile: string): NetworkNotes => {
         ...(others === 0 ? [] : [`network: ${others} more connections were not made`]),
       ],
       network: [...places.values()].flatMap(({ count, decision }) => (decision.outcome === "denied" ? [factOf(decision, count)] : [])),
+      decided: { verdicts: [...verdicts.values()].map(({ count, decision }) => verdictOf(decision, count)), untold },
     }),
   }
 }
@@ -37,6 +53,13 @@ export const networkNotes = (profile: string): NetworkNotes => {
 const factOf = ({ host, port, reason }: NetworkDecision, count: number): NetworkDenial => ({
   ...(host === "" ? {} : { host, port }),
   reason,
+  count,
+})
+
+const verdictOf = ({ host, outcome, port, reason }: NetworkDecision, count: number): NetworkVerdict => ({
+  verdict: outcome,
+  ...(host === "" ? {} : { host, port }),
+  reason: excerpt(reason, REASON_LENGTH),
   count,
 })
 

@@ -3,6 +3,7 @@
  * may reach belongs to the socket, so that there is nothing to present and nothing to steal, and closing it revokes all.
  */
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
+import type { AllowedHost } from "../schema/Policy.ts"
 
 /** One decision, as it is told to whoever opened the proxy. */
 export interface NetworkDecision {
@@ -16,8 +17,8 @@ export interface NetworkDecision {
 }
 
 export interface ProxyRequest {
-  /** Hosts as a profile writes them: `name`, `*.name`, an address, each with an optional `:port`. */
-  readonly allow: ReadonlyArray<string>
+  /** Hosts as a profile writes them: `name`, `*.name`, an address, each with an optional `:port`, alone or with a reason. */
+  readonly allow: ReadonlyArray<AllowedHost>
   /** Called for every decision, in order; it must not throw. */
   readonly onDecision: (decision: NetworkDecision) => void
 }

@@ -30,6 +30,7 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
   const durationMs = ending?.durationMs ?? Math.round((yield* now) - process.startedAt)
   const notes = ending?.notes ?? []
   const denials = ending?.denials ?? []
+  const decided = ending?.decided
   const { end, ...stream } = yield* streamFacts(process, shown, ending === undefined)
   return {
     process_id: process.id,
@@ -40,6 +41,8 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
     eof: ending !== undefined && end >= stream.total_bytes,
     sandbox: process.entrance.level,
     ...(denials.length > 0 ? { network_denials: denials } : {}),
+    ...(decided === undefined || decided.verdicts.length === 0 ? {} : { network_verdicts: decided.verdicts }),
+    ...(decided === undefined || decided.untold === 0 ? {} : { network_untold: decided.untold }),
     ...(notes.length > 0 ? { notes } : {}),
   } satisfies ProcessFacts
 })

@@ -4,12 +4,14 @@ import { approvalProjection } from "./ApprovalEvents.ts"
 import { callerProjection } from "./CallerEvents.ts"
 import type { Projection } from "./EventKind.ts"
 import { ledgerProjection } from "./LedgerEvents.ts"
+import { networkProjection } from "./NetworkEvents.ts"
 import { operationProjection } from "./OperationEvents.ts"
 import { workProjection } from "./WorkEvents.ts"
 
 export const projections: ReadonlyArray<Projection> = [
   ledgerProjection,
   operationProjection,
+  networkProjection,
   workProjection,
   callerProjection,
   approvalProjection,

@@ -1,8 +1,9 @@
 /** What is wrong with rules that decoded: it takes what they mean to tell. Needed only where there is a file. Pure. */
 import type { ConfigFile } from "../schema/Config.ts"
 import { type ConfigProblem, fieldPath } from "../schema/ConfigProblem.ts"
+import type { AllowedHost } from "../schema/Policy.ts"
 import { exampleProblem } from "./CommandRules.ts"
-import { hostProblem } from "./HostRules.ts"
+import { hostExampleProblem, hostProblem } from "./HostRules.ts"
 import { isAbout } from "./Policy.ts"
 
 /** Hosts that can match nothing, and rules that their own examples contradict. */
@@ -22,10 +23,13 @@ export const ruleProblems = (file: ConfigFile): ReadonlyArray<ConfigProblem> =>
 const wanted = { match: "to match", not_match: "not to match" } as const
 const found = { match: "does not match it", not_match: "matches it" } as const
 
-const hostProblems = (name: string, allow: ReadonlyArray<string>): ReadonlyArray<ConfigProblem> =>
-  allow.flatMap((host, place) => {
-    const problem = hostProblem(host)
-    return problem === undefined ? [] : [{ at: fieldPath(["profiles", name, "network", "allow", place]), problem }]
+const hostProblems = (name: string, allow: ReadonlyArray<AllowedHost>): ReadonlyArray<ConfigProblem> =>
+  allow.flatMap((entry, place) => {
+    const path = ["profiles", name, "network", "allow", place]
+    const problem = hostProblem(entry)
+    if (problem !== undefined) return [{ at: fieldPath(path), problem }]
+    const examples = typeof entry === "string" ? undefined : entry.examples
+    return exampleProblems(path, examples, (example, kind) => hostExampleProblem(entry, example, kind))
   })
 
 interface Examples<A> {

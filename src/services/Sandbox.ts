@@ -5,7 +5,7 @@
  */
 import { Context, type Effect, type Scope } from "effect"
 import type { Profile, SandboxUnavailable } from "../schema/Policy.ts"
-import type { Access, NetworkDenial } from "../schema/Process.ts"
+import type { Access, NetworkDenial, NetworkVerdict } from "../schema/Process.ts"
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import type { Variables } from "./ChildEnvironment.ts"
 import type { GitWork } from "./GitWork.ts"
@@ -58,6 +58,14 @@ export interface Enforcement {
 export interface Denials {
   readonly notes: ReadonlyArray<string>
   readonly network: ReadonlyArray<NetworkDenial>
+  /** All that its proxy decided, where it had one. */
+  readonly decided?: Decided
+}
+
+/** Decisions of a proxy, those that are alike counted; `untold` were too many to be told. */
+export interface Decided {
+  readonly verdicts: ReadonlyArray<NetworkVerdict>
+  readonly untold: number
 }
 
 /** A confinement made ready for one command; what it needs is there until the scope it was made in closes. */

@@ -15,6 +15,7 @@ import {
 import { FileChange } from "../schema/Patch.ts"
 import { isoTime } from "./IsoTime.ts"
 import { Ledger } from "./Ledger.ts"
+import { decidedIn, NetworkDecided, NetworkUntold, networkDetail } from "./NetworkEvents.ts"
 import { type Ended, operationEvents, type Started } from "./OperationEvents.ts"
 import { ServerIdentity } from "./ServerIdentity.ts"
 import { refused, type StoreFailure } from "./StoreFault.ts"
@@ -265,8 +266,11 @@ const make = Effect.gen(function* () {
   }, ledger.transaction)
 
   const settle = Effect.fn("Store.settle")(function* (operation: Recorded, ending: Ending) {
+    const { decided, untold } = decidedIn(ending.result)
+    for (const body of decided) yield* ledger.append(NetworkDecided, operation.operationId, body)
+    if (untold !== undefined) yield* ledger.append(NetworkUntold, operation.operationId, untold)
     yield* ledger.append(operationEvents[ending.state], operation.operationId, endedBody(ending))
-  })
+  }, ledger.transaction)
 
   const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
 
@@ -305,7 +309,7 @@ const make = Effect.gen(function* () {
       events: events.map(({ at, body, event }) => ({
         at: isoTime(at),
         event,
-        ...(typeof body["reason"] === "string" ? { detail: body["reason"] } : {}),
+        ...detailOf(event, body),
       })),
     }
   })
@@ -333,6 +337,12 @@ const make = Effect.gen(function* () {
     adopt,
   })
 })
+
+/** What an event says beside its name. */
+const detailOf = (event: string, body: Schema.JsonObject): { readonly detail?: string } => {
+  const detail = event.startsWith("Network") ? networkDetail(body) : body["reason"]
+  return typeof detail === "string" ? { detail } : {}
+}
 
 const startedBody = (beginning: Beginning, server: string): typeof Started.Type => ({
   kind: beginning.kind,

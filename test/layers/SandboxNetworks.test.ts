@@ -62,13 +62,17 @@ describe.skipIf(whyUnconfined !== undefined)("the network of a confined command"
   test("is a proxy to the hosts of a list, from the first moment on, and says what it refused (R099)", () =>
     Effect.gen(function* () {
       const { port } = yield* origin
-      const { putNode, run, start, supervisor } = yield* workshop({ profile: profileOf({ allow: [`127.0.0.1:${port}`] }) })
+      const { putNode, run, start, supervisor } = yield* workshop({
+        profile: profileOf({ allow: [{ host: `127.0.0.1:${port}`, reason: "the test's own" }] }),
+      })
       putNode()
       const asking = (host: string) =>
         `exec 3<>/dev/tcp/\${http_proxy:7:-5}/\${http_proxy##*:}; printf 'GET http://${host}/x HTTP/1.1\\r\\nHost: ${host}\\r\\nConnection: close\\r\\n\\r\\n' >&3; head -1 <&3`
       const fine = yield* run(asking(`127.0.0.1:${port}`))
       assert.include(fine.output, "200")
       assert.isUndefined(fine.network_denials)
+      const rule = `rule 127.0.0.1:${port} (the test's own)`
+      assert.deepStrictEqual(fine.network_verdicts, [{ verdict: "allowed", host: "127.0.0.1", port, reason: rule, count: 1 }])
       const refused = yield* run(
         `${asking("denied.example")}; ${fetching("http://192.0.2.1/")}; NODE_USE_ENV_PROXY= http_proxy= ${fetching("http://192.0.2.2/")}`,
       )

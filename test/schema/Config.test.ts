@@ -156,6 +156,18 @@ describe("problems", () => {
       "environments.box.orphan_limit",
       /"lifetime": "detached"/u,
     ],
+    [
+      "a rule about hosts with an unknown field",
+      { profiles: { own: { network: { allow: [{ host: "a.example", why: "x" }] } } } },
+      "profiles.own.network.allow[0].why",
+      /no field here/u,
+    ],
+    [
+      "a rule about hosts with a URL",
+      { profiles: { own: { network: { allow: [{ host: "https://x" }] } } } },
+      "profiles.own.network.allow[0].host",
+      /Expected a host/u,
+    ],
     ["a rule without a decision", commands({ argv: ["git"] }), "profiles.own.commands[0].decision", /is missing/u],
     [
       "an unknown decision",

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import type { CommandRule, FileRule, Profile, SimpleCommand } from "../../src/schema/Policy.ts"
+import type { AllowedHost, CommandRule, FileRule, Profile, SimpleCommand } from "../../src/schema/Policy.ts"
 import type { ConfinedPath } from "../../src/schema/Workspace.ts"
 import { builtInProfiles } from "../../src/services/AppConfig.ts"
 import { decideCommands } from "../../src/services/CommandRules.ts"
@@ -134,7 +134,7 @@ describe("a profile held to the highest of its caller", () => {
     const targets = ["a.example", "b.a.example", "x.b.a.example", "c.example", "127.0.0.1", "example"].flatMap((host) =>
       [80, 443, 9].map((port) => targetOf(host, port)),
     )
-    const reaches = (allow: ReadonlyArray<string>, target: NonNullable<(typeof targets)[number]>) =>
+    const reaches = (allow: ReadonlyArray<AllowedHost>, target: NonNullable<(typeof targets)[number]>) =>
       compileHosts(allow).allowing(target) !== undefined
     for (const one of rules)
       for (const two of rules) {

@@ -1,6 +1,6 @@
 /** What the network rules of a profile mean: names, addresses, and what a client may say inside a tunnel. */
 import { assert, describe, it } from "@effect/vitest"
-import { compileHosts, hostProblem, parseAuthority, targetOf } from "../../src/services/HostRules.ts"
+import { commonHosts, compileHosts, hostProblem, parseAuthority, targetOf } from "../../src/services/HostRules.ts"
 import { networkNotes } from "../../src/services/NetworkNotes.ts"
 import { readGreeting, readRequest } from "../../src/services/Socks.ts"
 import { canonicalAddress, specialPurpose } from "../../src/services/SpecialAddresses.ts"
@@ -227,6 +227,28 @@ describe("SOCKS5", () => {
   })
 })
 
+describe("rules about hosts with reasons", () => {
+  const rules = compileHosts([{ host: "api.example:443", reason: "the build's packages" }, "plain.example", { host: "*.a.example" }])
+  const target = (authority: string) => parseAuthority(authority) ?? assert.fail(authority)
+
+  it("name the reason where they decide, and where they are for another port", () => {
+    assert.strictEqual(rules.allowing(target("api.example:443")), "api.example:443 (the build's packages)")
+    assert.strictEqual(rules.allowing(target("b.a.example:1")), "*.a.example")
+    assert.strictEqual(
+      rules.whyNone(target("api.example:80")),
+      "no rule allows this port; there is a rule api.example:443 (the build's packages)",
+    )
+    assert.strictEqual(rules.whyNone(target("other.example:80")), "no rule allows it")
+  })
+
+  it("keep it when two lists are held together", () => {
+    assert.deepStrictEqual(commonHosts([{ host: "*.example", reason: "ours" }], ["a.example", "b.other"]), [
+      { host: "a.example", reason: "ours" },
+    ])
+    assert.deepStrictEqual(commonHosts(["a.example"], ["*.example:443"]), ["a.example:443"])
+  })
+})
+
 describe("notes", () => {
   it("tell each place once with how often, and no more places than fit", () => {
     const { denials, onDecision } = networkNotes("guarded")
@@ -234,6 +256,14 @@ describe("notes", () => {
     onDecision({ outcome: "allowed", host: "b.example", port: 443, reason: "rule b.example" })
     onDecision({ outcome: "failed", host: "::1", port: 80, reason: "ECONNREFUSED" })
     assert.deepStrictEqual(denials().network, [{ host: "a.example", port: 443, reason: "no rule allows it", count: 3 }])
+    assert.deepStrictEqual(denials().decided, {
+      verdicts: [
+        { verdict: "denied", host: "a.example", port: 443, reason: "no rule allows it", count: 3 },
+        { verdict: "allowed", host: "b.example", port: 443, reason: "rule b.example", count: 1 },
+        { verdict: "failed", host: "::1", port: 80, reason: "ECONNREFUSED", count: 1 },
+      ],
+      untold: 0,
+    })
     assert.deepStrictEqual(denials().notes, [
       'network: profile "guarded" does not allow a.example:443: no rule allows it (3 times)',
       "network: [::1]:80 was not reached: ECONNREFUSED",
@@ -241,5 +271,7 @@ describe("notes", () => {
     for (let port = 1; port <= 100; port++) onDecision({ outcome: "denied", host: "x", port, reason: "no rule allows it" })
     assert.strictEqual(denials().notes.length, 21)
     assert.strictEqual(denials().notes.at(-1), "network: 82 more connections were not made")
+    assert.strictEqual(denials().decided?.verdicts.length, 30)
+    assert.strictEqual(denials().decided?.untold, 73)
   })
 })

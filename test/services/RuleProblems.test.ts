@@ -46,6 +46,28 @@ describe("ruleProblems", () => {
     assert.include(found[0]?.problem ?? "", "*.10.0.0.1 can match nothing")
   })
 
+  it("names each example that a rule about hosts contradicts", () => {
+    const host = (name: string, examples: object) => ({ host: name, reason: "why", examples })
+    const allow = [
+      host("api.example", { match: ["api.example", "API.example:80"], not_match: ["x.api.example", "example"] }),
+      host("*.example:443", { match: ["a.example", "a.example:80"], not_match: ["b.a.example", "example:443"] }),
+      host("10.0.0.5", { match: ["10.0.0.5:1", "no host"] }),
+      { host: "x:0" },
+    ]
+    assert.deepStrictEqual(ruleProblems(fileOf({ profiles: { own: { network: { allow } } } })), [
+      { at: "profiles.own.network.allow[1].examples.match[1]", problem: "a.example:80 is to match, but *.example:443 does not match it" },
+      {
+        at: "profiles.own.network.allow[1].examples.not_match[0]",
+        problem: "b.a.example is not to match, but *.example:443 matches it",
+      },
+      { at: "profiles.own.network.allow[2].examples.match[1]", problem: "no host is no host with an optional port" },
+      {
+        at: "profiles.own.network.allow[3]",
+        problem: "x:0 can match nothing: it is no host name, no address, or its port is not from 1 to 65535",
+      },
+    ])
+  })
+
   it("names each example that a rule contradicts", () => {
     const found = ruleProblems(
       fileWith({

@@ -46,6 +46,8 @@ const textOf = (facts: ProcessFacts & { readonly operation_id?: string; readonly
     "eof",
     "sandbox",
     "network_denials",
+    "network_verdicts",
+    "network_untold",
     "notes",
     "coordination",
   ])

@@ -7,6 +7,7 @@ import type { WorkspaceSettings } from "../../services/AppConfig.ts"
 import { AppConfig } from "../../services/AppConfig.ts"
 import { Caller } from "../../services/Caller.ts"
 import { workspacesOf } from "../../services/CallerRights.ts"
+import { hostIn } from "../../services/HostRules.ts"
 import { LeaseManager } from "../../services/LeaseManager.ts"
 import { Operations } from "../../services/Operations.ts"
 import { holdingText, Sandbox } from "../../services/Sandbox.ts"
@@ -104,7 +105,8 @@ const leaseOf = ({ fence, holder, kind, paths, server, since, workspaceId }: Lea
   paths: [...paths],
 })
 
-const networkText = (network: NetworkAccess): string => (typeof network === "string" ? network : `allow ${network.allow.join(", ")}`)
+const networkText = (network: NetworkAccess): string =>
+  typeof network === "string" ? network : `allow ${network.allow.map(hostIn).join(", ")}`
 
 /** What holds each axis for commands; the server's own tools keep to the rules by themselves. */
 const enforcementOf = Effect.fnUntraced(function* ({ id, profile, realRoot, sandbox }: WorkspaceSettings) {
