@@ -1,6 +1,6 @@
 /** What the docs show is what happens: their code is checked and run. */
 import { spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -129,6 +129,36 @@ describe("docs/agents.md", () => {
     for (const real of [{ a: "x", b: [1] }, { a: "x z", b: [1, 2] }, { a: "x z" }, undefined])
       expect(isShown({ a: "x…z", b: [1] }, real)).toBe(false)
   })
+})
+
+describe("docs/architecture.md", () => {
+  it("shows a tool that works once it is in the list, with nothing else changed", async () => {
+    const [tool = "", ...others] = blocks(page("architecture.md"), "ts tool")
+    expect(others).toEqual([])
+    const copy = join(folder, "copy")
+    for (const name of ["src", "scripts", "package.json", "tsconfig.json"]) cpSync(join(root, name), join(copy, name), { recursive: true })
+    writeFileSync(join(copy, "src/mcp/tools/words.ts"), tool)
+    const list = join(copy, "src/mcp/Tools.ts")
+    const listed = readFileSync(list, "utf8")
+      .replace(/^import .* from "\.\/tools\/workspace\.ts"$/mu, '$&\nimport { countWords } from "./tools/words.ts"')
+      .replace("  workspaceInfo,\n", "$&  countWords,\n")
+    expect(listed.match(/countWords/gu)).toHaveLength(2)
+    writeFileSync(list, listed)
+    const run = (...args: ReadonlyArray<string>) => spawnSync(process.execPath, args, { cwd: copy, encoding: "utf8" })
+    writeFileSync(join(copy, "tsconfig.own.json"), JSON.stringify({ extends: "./tsconfig.json", include: ["src"] }))
+    expect(run(join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.own.json", "--noEmit").stdout).toBe("")
+    expect(run("scripts/build.mjs")).toMatchObject({ status: 0 })
+
+    const made = makeHome({ "a.txt": "one two\nthree\n" })
+    const connection = await connect("v2-2025", { stdio: made }, join(copy, "dist/main.mjs"))
+    expect((await connection.list()).map(({ name }) => name)).toContain("count_words")
+    const answer = await connection.call("count_words", { workspace_id: "app", path: "a.txt" })
+    expect(answer.structuredContent).toEqual({ path: "a.txt", words: 3, truncated: false })
+    expect(answer.content[0]?.text).toBe("path: a.txt\nwords: 3\ntruncated: false")
+    expect(refusalOf(await connection.call("count_words", { workspace_id: "app", path: "../b" }))?.code).toBe("PATH_ESCAPE")
+    await connection.close()
+    made.remove()
+  }, 60_000)
 })
 
 describe("docs/operating.md", () => {

@@ -2,6 +2,7 @@ import { Arbitrary, Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { offered } from "../../src/mcp/ToolList.ts"
 import { entries, listTools } from "../../src/mcp/Tools.ts"
+import { ToolChoice } from "../../src/schema/Config.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { type AppConfig, builtInProfiles } from "../../src/services/AppConfig.ts"
 
@@ -46,6 +47,11 @@ describe("the tool table", () => {
         ...["operation_resume", "approval_create", "approval_resolve"],
       ].sort(),
     )
+  })
+
+  it("can be picked from tool by tool, and set by set", () => {
+    const sets = rows.flatMap(({ set }) => set ?? [])
+    expect([...ToolChoice.literals].sort()).toEqual([...new Set(["all", ...sets, ...rows.map(({ name }) => name)])].sort())
   })
 
   it.each(rows.map((row) => [row.name, row] as const))("%s is described within the limits", (_name, row) => {

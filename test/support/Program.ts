@@ -63,9 +63,13 @@ export type Home = ReturnType<typeof makeHome>
 const info = { name: "codespace-test", version: "1" }
 
 /** Opens a connection; the program of a stdio connection ends with it. */
-export const connect = async (peer: Peer, spec: { readonly stdio: Home } | { readonly http: Served }): Promise<Connection> => {
+export const connect = async (
+  peer: Peer,
+  spec: { readonly stdio: Home } | { readonly http: Served },
+  program: string = main,
+): Promise<Connection> => {
   const server =
-    "stdio" in spec ? { command: process.execPath, args: [main, "mcp", ...spec.stdio.folders], env: spec.stdio.env } : undefined
+    "stdio" in spec ? { command: process.execPath, args: [program, "mcp", ...spec.stdio.folders], env: spec.stdio.env } : undefined
   if (peer === "v1-2025") {
     const client = new V1Client(info)
     await client.connect(
