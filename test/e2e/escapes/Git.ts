@@ -249,6 +249,16 @@ export const onGit: ReadonlyArray<Attempt> = [
     harm: { changes: "app/.git/modules/lib/config" },
   },
   {
+    name: "find the configuration open after git's own work has replaced the file",
+    script: () => [
+      "true",
+      "git remote add replaced ../x",
+      "printf '[core]\\n\\tpager = evil\\n' >> .git/config && echo GOT",
+      "true >> .git/config && echo GOT",
+    ],
+    harm: { tells: "a configuration it could write" },
+  },
+  {
     name: "leave a process behind that writes when git's own work has ended",
     script: () => [
       "(while :; do echo '[core]\n\tpager = evil' >> .git/config; sleep 0.01; done) >/dev/null 2>&1 & git remote add x ../x",

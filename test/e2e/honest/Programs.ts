@@ -121,6 +121,18 @@ const withGit: ReadonlyArray<Program> = [
     ],
     says: /^2\s+0\s*$/u,
   },
+  {
+    name: "git adds a submodule in a linked worktree whose repository lies elsewhere",
+    needs: ["git"],
+    in: "tree",
+    scripts: [
+      "git -c protocol.file.allow=always submodule --quiet add ../lib-source lib && git remote add up ../up",
+      git("git -C lib checkout -qb own; echo 2 > lib/f; git -C lib commit -qam own; git add lib; git commit -qm with-lib"),
+      "git submodule deinit -f lib && git submodule init && git submodule status",
+      "git config --get remote.up.url; git remote remove up; git log --oneline | head -1",
+    ],
+    says: /^\.\.\/up\s+\w+ with-lib\s*$/u,
+  },
 ]
 
 const serve = `require('http').createServer((q, r) => r.end('hello')).listen(0, '127.0.0.1', function () { require('http').get({ port: this.address().port }, (r) => r.on('data', (d) => { console.log(String(d)); process.exit() })) })`

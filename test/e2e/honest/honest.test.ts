@@ -3,7 +3,18 @@
  * another, as an ordinary one; and it leaves nothing behind that it did not make itself.
  */
 import { execFileSync, spawnSync } from "node:child_process"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -68,9 +79,10 @@ const openHouse = (who: Who) => {
       git: readdirSync(at("app/.git")).sort(),
     }),
     /** Kills the server, and starts another. */
-    kill: async () => {
+    kill: async (meanwhile: () => void = () => {}) => {
       running.child.kill("SIGKILL")
       await running.ended
+      meanwhile()
       running = start()
     },
     close: async () => {
@@ -135,6 +147,19 @@ const suite = (who: Who) => {
     await seen("back2")
     await type("exit 3\n")
     await until(async () => (await house.call("read_process", { process_id }))["exit_code"] === 3)
+  })
+
+  it("puts the configuration back that a command could write when its server was killed", async () => {
+    const config = house.at("app/.git/config")
+    const before = readFileSync(config, "utf8")
+    const adding = await house.exec("app", "git remote add killed ../x && echo added; sleep 30", { yield_ms: 0 })
+    await until(async () => String((await house.call("read_process", { process_id: adding["process_id"] }))["output"]).includes("added"))
+    expect(readFileSync(config, "utf8")).toContain("killed")
+    await house.kill(() => appendFileSync(config, "[core]\n\tfsmonitor = evil\n"))
+    // A server opens its workspaces when somebody asks.
+    await house.call("list_processes", { workspace_id: "app" })
+    expect(readFileSync(config, "utf8")).toBe(before)
+    expect(await house.exec("app", "git remote add again ../x && git remote remove again")).toMatchObject({ exit_code: 0 })
   })
 
   it("leaves the workspace as it was, before, while it runs, after it, and after a kill of the server", async () => {
