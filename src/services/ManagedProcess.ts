@@ -105,9 +105,10 @@ const signalTree = Effect.fnUntraced(function* (process: ManagedProcess, signal:
   for (const descendant of yield* process.child.signalTree(signal)) process.endedWith.add(identityOf(descendant))
 })
 
-/** Watches a process until it has ended, and announces the ending. Runs once for each process. */
-export const supervise = Effect.fnUntraced(function* (process: ManagedProcess) {
+/** Watches a process until it has ended, and announces the ending when it has its `turn`. Runs once for each process. */
+export const supervise = Effect.fnUntraced(function* (process: ManagedProcess, turn: Effect.Effect<void>) {
   const exit = yield* watch(process)
+  yield* turn
   const escaped = yield* sweep(process)
   const denials = yield* process.entrance.denials
   // Until then a process that nobody saw may still be there; what cannot be ended has its note already.

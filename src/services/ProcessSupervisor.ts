@@ -4,7 +4,7 @@
  * Ended processes stay readable for a time that the operator sets, or until newer ones of their workspace take their
  * place (`ProcessRetention.ts`).
  */
-import { Clock, Context, Deferred, Duration, Effect, Exit, FiberSet, Layer, Random, Schedule, Scope } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Exit, FiberSet, Layer, Random, Schedule, Scope, Semaphore } from "effect"
 import { defaults } from "../schema/ConfigDefaults.ts"
 import { InvalidArguments, type StorageFull } from "../schema/Operation.ts"
 import { LimitExceeded, type Limits, type PolicyDenied, type Profile, type SandboxUnavailable } from "../schema/Policy.ts"
@@ -146,6 +146,9 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   // Made before the finalizer below, so that the fibers still watch while it ends their processes.
   const watchers = yield* FiberSet.make<void>()
   const run = yield* FiberSet.runtime(watchers)()
+  // Of many that end at once each is dealt with in a turn of its own, so that others are answered in between.
+  const endings = yield* Semaphore.make(1)
+  const turn = endings.withPermits(1)(Effect.yieldNow)
 
   const live = () => [...processes.values()].filter((process) => process.ending === undefined)
   /** Those that are being started count as processes: many may be started at one time. */
@@ -243,7 +246,7 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
     processes.set(id, process)
     // A terminal has no input of its own that could be given before.
     if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
-    run(Effect.andThen(Effect.ensuring(supervise(process), Scope.close(confinement, Exit.void)), forgetOutdated))
+    run(Effect.andThen(Effect.ensuring(supervise(process, turn), Scope.close(confinement, Exit.void)), forgetOutdated))
     return id
   }, Effect.uninterruptible)
 
