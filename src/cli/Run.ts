@@ -14,24 +14,27 @@ type Found =
  * the message for any other failure.
  */
 export const run = (commands: Commands, argv: ReadonlyArray<string>): Effect.Effect<number, never, Scope.Scope> =>
-  Effect.catch(dispatch(commands, argv), (failure) =>
-    Effect.sync(() => {
-      log(`codespace: ${failure.message}`)
-      if (failure._tag !== "UsageError") return 1
-      log('Run "codespace --help" for what there is, or "codespace COMMAND --help".')
-      return 2
-    }),
-  )
-
-const dispatch = Effect.fnUntraced(function* (commands: Commands, argv: ReadonlyArray<string>) {
-  if (argv[0] === "--version" || argv[0] === "version") return yield* Effect.as(print(`${version}\n`), 0)
-  const found = yield* find({
-    path: "codespace",
-    summary: "",
-    list: commands,
-    rest: argv[0] === "help" ? [...argv.slice(1), "--help"] : argv,
+  Effect.suspend(() => {
+    const reached = { path: "codespace" }
+    return Effect.catch(dispatch(commands, argv, reached), (failure) =>
+      Effect.sync(() => {
+        log(`codespace: ${failure.message}`)
+        if (failure._tag !== "UsageError") return 1
+        log(`Run "${reached.path} --help" for what there is.`)
+        return 2
+      }),
+    )
   })
-  const asksHelp = wordsBeforeDashes(found.rest).includes("--help")
+
+const asksVersion = new Set(["--version", "-v", "-V", "version"])
+const asksForHelp = (word: string): boolean => word === "--help" || word === "-h"
+
+/** `reached` is told how far the names of commands led. */
+const dispatch = Effect.fnUntraced(function* (commands: Commands, argv: ReadonlyArray<string>, reached: { path: string }) {
+  if (asksVersion.has(argv[0] ?? "")) return yield* Effect.as(print(`${version}\n`), 0)
+  const rest = argv[0] === "help" ? [...argv.slice(1), "--help"] : argv
+  const found = yield* find({ path: "codespace", summary: "", list: commands, rest }, reached)
+  const asksHelp = wordsBeforeDashes(found.rest).some(asksForHelp)
   if ("list" in found || asksHelp)
     return yield* Effect.as(
       Effect.flatMap(
@@ -47,15 +50,19 @@ const dispatch = Effect.fnUntraced(function* (commands: Commands, argv: Readonly
 })
 
 /** Follows the names of commands as far as they go. */
-const find = Effect.fnUntraced(function* (from: Found & { readonly list: Commands }): Effect.fn.Return<Found, UsageError> {
+const find = Effect.fnUntraced(function* (
+  from: Found & { readonly list: Commands },
+  reached: { path: string },
+): Effect.fn.Return<Found, UsageError> {
   let at = from
   for (;;) {
     const [name, ...rest] = at.rest
-    if (name === undefined || name === "--help") return at
+    if (name === undefined || asksForHelp(name)) return at
     const entry: Entry | undefined = Object.hasOwn(at.list.commands, name) ? at.list.commands[name] : undefined
     if (entry === undefined) return yield* new UsageError({ message: whyUnknown(name, at.list) })
     const loaded = yield* Effect.promise(async () => entry.load())
     const path = `${at.path} ${name}`
+    reached.path = path
     if (!("commands" in loaded)) return { path, summary: entry.summary, command: loaded, rest }
     at = { path, summary: entry.summary, list: loaded, rest }
   }

@@ -94,7 +94,7 @@ const report = ({ file, isNew, stateFolder, token, workspaces }: Told, folders: 
     ? "Token: there is one already; it was shown when it was made"
     : `Token: ${token}\nIt is shown only now; keep it like a password.`,
   "",
-  'What is wrong, if anything, says "codespace doctor".',
+  'Run "codespace doctor" to see whether all of it works here.',
   "",
 ]
 

@@ -2,6 +2,7 @@
 import { afterEach, assert, beforeEach, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { vi } from "vitest"
+import { version } from "../../src/cli/Built.ts"
 import { type Commands, command, jsonOption, UsageError } from "../../src/cli/Command.ts"
 import { print, printAs } from "../../src/cli/Output.ts"
 import { run } from "../../src/cli/Run.ts"
@@ -86,6 +87,41 @@ describe("a command line", () => {
         written.err = ""
         assert.deepStrictEqual(yield* ran(...argv), { code: 2, out: "", err: message })
       }
+    }),
+  )
+
+  it.effect("says whose help to ask for", () =>
+    Effect.gen(function* () {
+      for (const [argv, path] of [
+        [["fly"], "codespace"],
+        [["token", "fly"], "codespace token"],
+        [["token", "list", "--fly"], "codespace token list"],
+        [["show"], "codespace show"],
+      ] as const) {
+        written.err = ""
+        yield* ran(...argv)
+        assert.strictEqual(written.err.split("\n")[1], `Run "${path} --help" for what there is.`)
+      }
+    }),
+  )
+
+  it.effect("knows the short options that everybody tries", () =>
+    Effect.gen(function* () {
+      const help = (yield* ran("show", "--help")).out
+      for (const argv of [
+        ["show", "-h"],
+        ["show", "a", "-h"],
+        ["help", "show"],
+      ]) {
+        written.out = ""
+        assert.deepStrictEqual(yield* ran(...argv), { code: 0, out: help, err: "" })
+      }
+      for (const word of ["-v", "-V", "version", "--version"]) {
+        written.out = ""
+        assert.strictEqual((yield* ran(word)).out, `${version}\n`)
+      }
+      written.out = ""
+      assert.include((yield* ran("-h")).out, "codespace show")
     }),
   )
 
