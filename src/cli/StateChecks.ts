@@ -9,8 +9,8 @@ import { attempt, existingPart } from "../layers/Folders.ts"
 import { placeOf } from "../layers/WorkerSocket.ts"
 import { homeOf, stateOf } from "../layers/WorkerUser.ts"
 import type { AppConfig } from "../services/AppConfig.ts"
+import { SHARE } from "../services/KnownProcesses.ts"
 import { Ledger } from "../services/Ledger.ts"
-import { SHARE } from "../services/ProcessSupervisor.ts"
 import { type Check, type Finding, note, ok, wrong } from "./Finding.ts"
 
 /** Bytes below which a disk counts as nearly full, and as full. */
@@ -128,8 +128,9 @@ export const retention = (stateFolder: string, { retention, workspaces }: Pick<A
     )
     const folders = [stateFolder, ...new Set(homes)]
     const sizeOf = (part: string) => folders.reduce((sum, folder) => sum + bytesBelow(join(folder, part)), 0)
-    const { operations, processes, state_bytes } = retention
-    const room = [...workspaces.values()].reduce((sum, { profile }) => sum + 2 * SHARE * profile.limits.spool_bytes, 0)
+    const { operations, output_bytes, processes, state_bytes } = retention
+    const ofWorkspaces = [...workspaces.values()].reduce((sum, { profile }) => sum + 2 * SHARE * profile.limits.spool_bytes, 0)
+    const room = Math.min(ofWorkspaces, output_bytes)
     const records = recordBytes(join(stateFolder, "codespace.sqlite"))
     const output = sizeOf("spools")
     const ofAll = workspaces.size === 1 ? "of the workspace" : `of all ${workspaces.size} workspaces`
@@ -145,7 +146,11 @@ export const retention = (stateFolder: string, { retention, workspaces }: Pick<A
         "a running server lets old records go once an hour, but none of the last hour; raise retention.state_bytes if it stays so",
       )
     if (room > 0 && output > room)
-      return note("retention", found, "start a server: it removes what dead ones left; limits.spool_bytes of the profiles bounds the rest")
+      return note(
+        "retention",
+        found,
+        "a server that runs lets older output go; limits.spool_bytes of the profiles and retention.output_bytes bound it",
+      )
     return ok("retention", found)
   })
 

@@ -1,7 +1,7 @@
 /**
- * What a server leaves behind when it dies without closing: spools, and, where no namespace held them, processes. Each
- * server has a folder named after its identity; in it, beside each spool, a note says which process writes to it. The
- * next server ends those processes and removes the folder, and so does one that lives on, once an hour. A number alone is never signalled: start time and boot have to fit.
+ * Processes that a server leaves behind when it dies without closing, where no namespace held them. Each server has a folder
+ * named after its identity; in it, beside each spool, a note says which process writes to it. The next server ends those
+ * processes, and so does one that lives on, once an hour. A number alone is never signalled: start time and boot have to fit.
  */
 import { readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -34,20 +34,18 @@ export const move = (from: string, to: string): void => {
 /** Removes the note with its spool. */
 export const forget = (spool: string): void => rmSync(spool + NOTE, { force: true })
 
-/** Ends and removes what dead servers left below `folder`. */
-export const clear = (folder: string, identity: ServerIdentity["Service"]): void => {
-  for (const name of filesIn(folder)) {
-    if (identity.isAlive(name)) continue
-    if (bootOf(name) === bootOf(identity.self)) endProcesses(join(folder, name), name)
-    rmSync(join(folder, name), { recursive: true, force: true })
-  }
+export const isNote = (file: string): boolean => file.endsWith(NOTE)
+
+/** Ends what still runs of the dead server of this name, whose notes lie in `folder`. */
+export const end = (folder: string, name: string, identity: ServerIdentity["Service"]): void => {
+  if (bootOf(name) === bootOf(identity.self)) endProcesses(folder, name)
 }
 
 /** The part of an identity that is the same for all processes since the machine started. */
 const bootOf = (identity: string): string => identity.slice(identity.indexOf(".") + 1).split("-")[0] ?? ""
 
 const endProcesses = (folder: string, name: string): void => {
-  const notes = filesIn(folder).filter((file) => file.endsWith(NOTE))
+  const notes = filesIn(folder).filter(isNote)
   if (notes.length === 0) return
   const roots = notes.map((file) => (contentOf(join(folder, file)) ?? "").split(" "))
   for (let round = 0; round < ROUNDS; round++) {

@@ -3,11 +3,11 @@
  * one can be made; it writes into a spool file that only this user can read, and carries a mark that its descendants
  * inherit. Children are started from this thread, and nothing of their output is held here.
  */
-import { existsSync, mkdirSync, rmSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Exit, Layer, Schedule, Scope, Semaphore } from "effect"
 import type { SearchPath } from "../schema/Config.ts"
-import { type Child, ProcessSpawner, type SpawnRequest, type Spool } from "../services/ProcessSpawner.ts"
+import { type Child, ProcessSpawner, type SpawnRequest } from "../services/ProcessSpawner.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { refusalOf } from "./Executable.ts"
 import * as Group from "./Group.ts"
@@ -20,6 +20,7 @@ import * as NodeSpool from "./NodeSpool.ts"
 import { MARK } from "./ProcessTree.ts"
 import { makeReady, type ReadyNamespaces } from "./ReadyNamespaces.ts"
 import * as Scribe from "./Scribe.ts"
+import * as SpoolFolder from "./SpoolFolder.ts"
 import * as Streams from "./Streams.ts"
 import * as Watchdog from "./Watchdog.ts"
 
@@ -33,9 +34,9 @@ export interface Options {
 }
 
 /**
- * Spools lie in a folder of this server below `folder`, which is made when missing (0700). The folder goes with the
- * layer; what servers left behind that died before they could clear up, processes and spools, is ended and removed first,
- * and again from time to time.
+ * Spools lie in a folder of this server below `folder`, which is made when missing (0700). They stay when the layer goes, for
+ * the next server to read. What still runs of servers that died before they could end it is ended first, and again from
+ * time to time.
  */
 export const layer = (
   folder: string,
@@ -45,15 +46,11 @@ export const layer = (
     ProcessSpawner,
     Effect.gen(function* () {
       const identity = yield* ServerIdentity
-      const spools = join(folder, identity.self)
-      const clear = Effect.sync(() => Leftovers.clear(folder, identity))
-      yield* Effect.acquireRelease(
-        Effect.sync(() => mkdirSync(folder, { recursive: true, mode: 0o700 })).pipe(
-          Effect.andThen(clear),
-          Effect.andThen(Effect.sync(() => mkdirSync(spools, { recursive: true, mode: 0o700 }))),
-        ),
-        () => Effect.sync(() => rmSync(spools, { recursive: true, force: true })).pipe(Effect.ignoreCause({ log: true })),
+      const spools = yield* Effect.acquireRelease(
+        Effect.sync(() => SpoolFolder.prepare(folder, identity)),
+        (own) => Effect.sync(() => SpoolFolder.tidy(own)).pipe(Effect.ignoreCause({ log: true })),
       )
+      const clear = Effect.sync(() => SpoolFolder.clear(folder, identity))
       yield* Effect.forkScoped(Effect.repeat(Effect.delay(Effect.ignoreCause(clear, { log: true }), CLEAR_EVERY), Schedule.forever))
       const shell = shellOf()
       const terminals = new Set<string>()
@@ -70,6 +67,8 @@ export const layer = (
             guarded,
             start(request, { path: join(spools, request.id), mark: markOf(request.id), openTerminal, terminals, ready, scribe }),
           ),
+        record: (id, record) => SpoolFolder.writeRecord(join(spools, id), record),
+        left: SpoolFolder.leftIn(folder, identity),
         turn,
         hostEnvironment: yield* Effect.cached(HostEnvironment.variablesWith(searchPath)),
         shell: () => shell,
@@ -122,7 +121,7 @@ const start = Effect.fnUntraced(function* (request: SpawnRequest, place: Place) 
       own.closed,
       Effect.sync(() => void terminals.delete(path)),
     ),
-    spool: withNote(own.spool, path),
+    spool: SpoolFolder.withNotes(own.spool, path),
   }
   return child
 })
@@ -148,12 +147,3 @@ const startNow = (request: SpawnRequest, { mark, openTerminal, path, scribe, ter
         terminals.delete(path)
       }),
   )
-
-/** A spool whose note goes with it. */
-const withNote = (spool: Spool, path: string): Spool => ({
-  ...spool,
-  remove: Effect.andThen(
-    Effect.sync(() => Leftovers.forget(path)),
-    spool.remove,
-  ),
-})

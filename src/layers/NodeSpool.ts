@@ -1,12 +1,26 @@
 /**
  * Spools as files: both streams of a child append to one file, so their order is the order of writing, nothing of it
  * passes through this process, and any number of readers page it by offset. Reads are synchronous: they are short and
- * come from the page cache. The middle of a long one can be given back to the disk as a hole in the file.
+ * come from the page cache. The middle of a long one can be given back to the disk as a hole in the file; where the hole is
+ * stands in a small file beside it, so that it is known after a restart too.
  */
 import { execFile } from "node:child_process"
-import { closeSync, constants, existsSync, type FSWatcher, ftruncateSync, openSync, readSync, rmSync, statSync, watch } from "node:fs"
+import {
+  closeSync,
+  constants,
+  existsSync,
+  type FSWatcher,
+  ftruncateSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from "node:fs"
 import { Effect } from "effect"
-import type { Spool } from "../services/ProcessSpawner.ts"
+import type { Gap, Spool } from "../services/ProcessSpawner.ts"
+import { contentOf } from "./ProcessTable.ts"
 
 /** Milliseconds between looks at the size while somebody waits: beside notices of the kernel, and without them. */
 const SAFETY_NET = 500
@@ -21,7 +35,7 @@ export const start = (path: string): string => new TextDecoder().decode(readAt(p
 
 /** A spool somebody removed reads as empty. */
 export const open = (path: string): Spool => {
-  const given = { from: 0, to: 0 }
+  const given = gapOf(path)
   return {
     size: Effect.sync(() => sizeOf(path)),
     gap: () => given,
@@ -32,12 +46,38 @@ export const open = (path: string): Spool => {
         if (to <= start) return Effect.succeed(true)
         // Said before it is done, so that nobody reads what is about to go.
         Object.assign(given, { from: given.to > given.from ? given.from : from, to })
-        return Effect.tap(punch(path, start, to), (isDone) => (isDone ? Effect.void : Effect.sync(() => Object.assign(given, before))))
+        writeGap(path, given)
+        return Effect.tap(punch(path, start, to), (isDone) =>
+          isDone
+            ? Effect.void
+            : Effect.sync(() => {
+                Object.assign(given, before)
+                writeGap(path, given)
+              }),
+        )
       }),
     read: (offset, length) => Effect.sync(() => readAt(path, offset, length)),
     grown: (size) => Effect.callback((resume) => onGrowth(path, size, () => resume(Effect.void))),
     cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size))),
-    remove: Effect.sync(() => rmSync(path, { force: true })),
+    remove: Effect.sync(() => {
+      rmSync(path, { force: true })
+      rmSync(path + GAP, { force: true })
+    }),
+  }
+}
+
+const GAP = ".gap"
+
+const gapOf = (path: string): { from: number; to: number } => {
+  const [from = 0, to = 0] = (contentOf(path + GAP) ?? "").split(" ").map(Number)
+  return { from, to }
+}
+
+const writeGap = (path: string, { from, to }: Gap): void => {
+  try {
+    writeFileSync(path + GAP, `${from} ${to}`, { mode: 0o600 })
+  } catch {
+    // On a full disk the hole is made all the same: it is what makes room.
   }
 }
 

@@ -12,6 +12,7 @@ import { type Launched, type Standard, spawnFailed } from "./Launch.ts"
 import type { OpenTerminal, Terminal } from "./NodePty.ts"
 import * as NodeSpool from "./NodeSpool.ts"
 import type { Pipe, Scribe } from "./Scribe.ts"
+import { errorsOf } from "./SpoolFolder.ts"
 
 /** This side of the streams. */
 export type OwnSide = Pick<Child, "spool" | "errors" | "isKept" | "write" | "pendingInput" | "closeInput" | "resize" | "closed">
@@ -32,8 +33,6 @@ type Wanted = Pick<SpawnRequest, "stdin" | "split">
 
 const INTERRUPT = 0x03
 const END_OF_FILE = Uint8Array.of(0x04)
-
-const errorsOf = (path: string): string => `${path}.err`
 
 /** Opens the streams a request asks for; `path` is where the spool is to be. Output goes through pipes where there is a scribe. */
 export const open = (

@@ -59,7 +59,7 @@ export const layerWorkspaceSide = (config: AppConfig["Service"]) =>
   Layer.mergeAll(
     NodeDisk.layer,
     Ripgrep.layer,
-    ProcessSupervisor.layer(config.retention.processes).pipe(
+    ProcessSupervisor.layer(config.retention).pipe(
       Layer.provide(NodeProcesses.layer(`${config.stateFolder}/spools`, { searchPath: config.path })),
     ),
   )

@@ -246,6 +246,9 @@ const Approvals = Schema.Struct({
 const Retention = Schema.Struct({
   processes: field(Span, defaults.retention.processes).annotate({ description: "How long an ended process and its output are kept" }),
   operations: field(Span, defaults.retention.operations).annotate({ description: "How long the records of an operation are kept" }),
+  output_bytes: field(atLeast(1), defaults.retention.output_bytes).annotate({
+    description: "Bytes of output that the processes of all workspaces keep together: live ones share one half, ended ones the other",
+  }),
   state_bytes: field(atLeast(1), defaults.retention.state_bytes).annotate({
     description: "How large the records may become before older ones go",
   }),

@@ -19,7 +19,7 @@ export const defaults = {
     login: "on",
   },
   tools: ["all"],
-  retention: { processes: Duration.days(7), operations: Duration.days(90), state_bytes: 5 * 1024 ** 3 },
+  retention: { processes: Duration.days(7), operations: Duration.days(90), output_bytes: 5 * 1024 ** 3, state_bytes: 5 * 1024 ** 3 },
 } as const
 
 /** What a workspace says of patches when it says nothing. */

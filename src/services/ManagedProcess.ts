@@ -3,11 +3,11 @@
  * is gone whatever descends from it goes too. An ending is announced only when the last byte of output can be read.
  */
 import { Clock, Deferred, Effect, Option } from "effect"
-import type { Access, EndedBy, ProcessId, ProcessState, Signal } from "../schema/Process.ts"
-import type { WorkspaceId } from "../schema/Workspace.ts"
+import type { EndedBy, Signal } from "../schema/Process.ts"
+import { type Ending, type KnownProcess, NOTHING_DECIDED, spoolsOf } from "./KnownProcess.ts"
 import { leadingPartial } from "./OutputPage.ts"
 import type { Child, Descendant, Exit, Spool } from "./ProcessSpawner.ts"
-import type { Decided, Denials, Entrance } from "./Sandbox.ts"
+import type { Entrance } from "./Sandbox.ts"
 
 /** Milliseconds between the looks at size and time of a live process. A flood of output shortens them. */
 const CHECK_EVERY = 100
@@ -33,49 +33,20 @@ const OWN_FAULTS = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", 
 /** Milliseconds on a clock that nobody sets: a corrected calendar must not end a process. */
 export const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos / 1000n) / 1000)
 
-const NOTHING: Decided = { verdicts: [], untold: 0 }
-
-export interface Ending {
-  readonly state: ProcessState
-  readonly exit: Exit
-  readonly endedBy: EndedBy
-  readonly durationMs: number
-  readonly notes: ReadonlyArray<string>
-  /** By `now`. */
-  readonly endedAt: number
-  /** What its sandbox refused it on the network, and all that its proxy decided. */
-  readonly denials: Denials["network"]
-  readonly decided: Decided
-  /** Bytes of output that take room on the disk. */
-  readonly keptBytes: number
-}
-
-export interface ManagedProcess {
-  readonly id: ProcessId
-  readonly workspaceId: WorkspaceId
-  readonly command: string
-  readonly cwd: string
-  readonly access: Access
-  readonly tty: boolean
-  /** By `now`, and for people by the calendar in epoch milliseconds. */
-  readonly startedAt: number
-  readonly startedOn: number
+/** A process of this server. */
+export interface ManagedProcess extends KnownProcess {
   readonly timeoutMs: number
   readonly idleTimeoutMs: number
-  /** Bytes of output that may be kept of it now; less when many share what their workspace has. */
+  /** Bytes of output that may be kept of it now; less when many share what there is. */
   readonly quota: () => number
-  /** Bytes that the ended processes of its workspace may keep together. */
-  readonly roomBytes: number
   readonly child: Child
   /** How it was confined. */
   readonly entrance: Entrance
-  readonly ended: Deferred.Deferred<Ending>
   /** Signals sent for a caller. */
   readonly signals: Set<string>
   /** Descendants that were signalled, by identity. */
   readonly endedWith: Set<string>
   stdinIsOpen: boolean
-  /** Where readable output ends when the disk cannot give any back. */
   readableTo: number
   ending: Ending | undefined
   /** Who wants it ended, why, and from when on by SIGKILL (by `now`). */
@@ -105,8 +76,12 @@ const signalTree = Effect.fnUntraced(function* (process: ManagedProcess, signal:
   for (const descendant of yield* process.child.signalTree(signal)) process.endedWith.add(identityOf(descendant))
 })
 
-/** Watches a process until it has ended, and announces the ending when it has its `turn`. Runs once for each process. */
-export const supervise = Effect.fnUntraced(function* (process: ManagedProcess, turn: Effect.Effect<void>) {
+/** Watches a process until it has ended; in its `turn` ends what is left of it, writes that down and announces it. Runs once for each process. */
+export const supervise = Effect.fnUntraced(function* (
+  process: ManagedProcess,
+  turn: Effect.Effect<void>,
+  writeDown: (process: ManagedProcess) => Effect.Effect<void>,
+) {
   const exit = yield* watch(process)
   yield* turn
   const escaped = yield* sweep(process)
@@ -127,14 +102,11 @@ export const supervise = Effect.fnUntraced(function* (process: ManagedProcess, t
     keptBytes,
     notes,
     denials: denials.network,
-    decided: denials.decided ?? NOTHING,
+    decided: denials.decided ?? NOTHING_DECIDED,
   }
+  yield* writeDown(process)
   Deferred.doneUnsafe(process.ended, Effect.succeed(process.ending))
 })
-
-/** The spools of a process: one, or one a stream. */
-export const spoolsOf = ({ child }: ManagedProcess): ReadonlyArray<Spool> =>
-  child.errors === undefined ? [child.spool] : [child.spool, child.errors]
 
 /** Bytes written to all spools. */
 const written = (process: ManagedProcess) =>

@@ -4,7 +4,8 @@
  */
 import { DateTime, Deferred, Effect } from "effect"
 import type { ProcessFacts, ProcessSummary, StreamFacts } from "../schema/Process.ts"
-import { type Ending, type ManagedProcess, now } from "./ManagedProcess.ts"
+import type { Ending, KnownProcess } from "./KnownProcess.ts"
+import { now } from "./ManagedProcess.ts"
 import { cursorAt, indexOf } from "./OutputPage.ts"
 import { pageOf, type View } from "./OutputView.ts"
 import type { Spool } from "./ProcessSpawner.ts"
@@ -24,7 +25,7 @@ export interface Shown {
 }
 
 /** The facts as they are now, with a page of the output. */
-export const report = Effect.fnUntraced(function* (process: ManagedProcess, shown: Shown) {
+export const report = Effect.fnUntraced(function* (process: KnownProcess, shown: Shown) {
   // The ending is looked at first: what it shows as the end of the output is the end then.
   const ending = process.ending
   const durationMs = ending?.durationMs ?? Math.round((yield* now) - process.startedAt)
@@ -39,7 +40,7 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
     duration_ms: durationMs,
     ...stream,
     eof: ending !== undefined && end >= stream.total_bytes,
-    sandbox: process.entrance.level,
+    sandbox: process.level,
     ...(denials.length > 0 ? { network_denials: denials } : {}),
     ...(decided === undefined || decided.verdicts.length === 0 ? {} : { network_verdicts: decided.verdicts }),
     ...(decided === undefined || decided.untold === 0 ? {} : { network_untold: decided.untold }),
@@ -48,8 +49,8 @@ export const report = Effect.fnUntraced(function* (process: ManagedProcess, show
 })
 
 /** A whole process at a glance: beginning and end of its output, of both streams when they are split. */
-export const glance = Effect.fnUntraced(function* (process: ManagedProcess, maxBytes: number, clean: boolean) {
-  const { errors, spool } = process.child
+export const glance = Effect.fnUntraced(function* (process: KnownProcess, maxBytes: number, clean: boolean) {
+  const { errors, spool } = process
   if (errors === undefined) return yield* report(process, { spool, offset: 0, maxBytes, view: "headTail", clean })
   const half = { offset: 0, maxBytes: Math.ceil(maxBytes / 2), view: "headTail", clean } as const
   const isRunning = process.ending === undefined
@@ -57,7 +58,7 @@ export const glance = Effect.fnUntraced(function* (process: ManagedProcess, maxB
   return { ...(yield* report(process, { ...half, spool })), stderr } satisfies ProcessFacts
 })
 
-const streamFacts = Effect.fnUntraced(function* (process: ManagedProcess, { spool, ...asked }: Shown, isRunning: boolean) {
+const streamFacts = Effect.fnUntraced(function* (process: KnownProcess, { spool, ...asked }: Shown, isRunning: boolean) {
   const total = yield* readable(process, spool)
   const page = yield* pageOf(spool, { ...asked, total, more: isRunning })
   const gap = spool.gap()
@@ -73,26 +74,29 @@ const streamFacts = Effect.fnUntraced(function* (process: ManagedProcess, { spoo
 })
 
 /** How a process ended, as the wire says it. */
-export const exitFields = ({ exit }: Ending) => ("code" in exit ? { exit_code: exit.code } : { signal: exit.signal })
+export const exitFields = ({ exit }: Pick<Ending, "exit">) =>
+  exit === undefined ? {} : "code" in exit ? { exit_code: exit.code } : { signal: exit.signal }
+
+const exitCodeOf = (exit: Ending["exit"]) => (exit !== undefined && "code" in exit ? { exit_code: exit.code } : {})
 
 /** One line of a list. */
-export const summaryOf = (process: ManagedProcess): ProcessSummary => ({
+export const summaryOf = (process: KnownProcess): ProcessSummary => ({
   process_id: process.id,
   workspace_id: process.workspaceId,
   command: process.command,
   cwd: process.cwd,
   state: process.ending?.state ?? "running",
   started_at: DateTime.formatIso(DateTime.makeUnsafe(process.startedOn)),
-  ...(process.ending !== undefined && "code" in process.ending.exit ? { exit_code: process.ending.exit.code } : {}),
+  ...exitCodeOf(process.ending?.exit),
   access: process.access,
   tty: process.tty,
 })
 
 /** Bytes that can be read; what lies behind the limit is about to be dropped. */
-export const readable = (process: ManagedProcess, spool: Spool) => Effect.map(spool.size, (size) => Math.min(size, process.readableTo))
+export const readable = (process: KnownProcess, spool: Spool) => Effect.map(spool.size, (size) => Math.min(size, process.readableTo))
 
 /** Waits for bytes behind `offset`, or the end. */
-export const awaitGrowth = (process: ManagedProcess, spool: Spool, offset: number): Effect.Effect<void> =>
+export const awaitGrowth = (process: KnownProcess, spool: Spool, offset: number): Effect.Effect<void> =>
   Effect.suspend(() => {
     if (process.ending !== undefined) return Effect.void
     const end = Effect.asVoid(Deferred.await(process.ended))
@@ -101,14 +105,14 @@ export const awaitGrowth = (process: ManagedProcess, spool: Spool, offset: numbe
   })
 
 /** Waits for output behind `offset`, or the end. Returns at once when some is there. */
-export const awaitMore = Effect.fnUntraced(function* (process: ManagedProcess, spool: Spool, offset: number) {
+export const awaitMore = Effect.fnUntraced(function* (process: KnownProcess, spool: Spool, offset: number) {
   if ((yield* readable(process, spool)) > offset) return
   yield* awaitGrowth(process, spool, offset)
   yield* Effect.timeoutOption(Deferred.await(process.ended), SETTLE)
 })
 
 /** Waits for a text behind `offset`, or the end. Memory does not grow with the output. */
-export const awaitText = Effect.fnUntraced(function* (process: ManagedProcess, spool: Spool, offset: number, wanted: Uint8Array) {
+export const awaitText = Effect.fnUntraced(function* (process: KnownProcess, spool: Spool, offset: number, wanted: Uint8Array) {
   let from = offset
   while (true) {
     const hasEnded = process.ending !== undefined

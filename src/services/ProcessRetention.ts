@@ -16,9 +16,14 @@ export interface EndedProcess {
 
 /**
  * Those to forget: what ended before `oldest`, and of each workspace what ended longest ago, beyond `KEPT` processes or
- * beyond the room for their output; of those that ended at one time the first given goes first. The one that ended last always stays while it is not too old.
+ * beyond the room for their output; and of all workspaces what ended longest ago beyond `room` bytes. Of those that ended at one time the first given goes first. The one that ended last always stays while it is not too old.
  */
-export const outdated = <P extends EndedProcess>(ended: ReadonlyArray<P>, oldest: number): ReadonlyArray<P> => {
+export const outdated = <P extends EndedProcess>(
+  ended: ReadonlyArray<P>,
+  oldest: number,
+  room = Number.POSITIVE_INFINITY,
+): ReadonlyArray<P> => {
+  let total = 0
   const newer = new Map<WorkspaceId, { readonly count: number; readonly bytes: number }>()
   return [...ended]
     .reverse()
@@ -26,6 +31,7 @@ export const outdated = <P extends EndedProcess>(ended: ReadonlyArray<P>, oldest
     .filter(({ endedAt, keptBytes, roomBytes, workspaceId }) => {
       const { bytes, count } = newer.get(workspaceId) ?? { bytes: 0, count: 0 }
       newer.set(workspaceId, { bytes: bytes + keptBytes, count: count + 1 })
-      return endedAt < oldest || count >= KEPT || (count > 0 && bytes + keptBytes > roomBytes)
+      total += keptBytes
+      return endedAt < oldest || count >= KEPT || (count > 0 && bytes + keptBytes > roomBytes) || (total > keptBytes && total > room)
     })
 }

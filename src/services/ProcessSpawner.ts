@@ -93,6 +93,17 @@ export interface Child {
   readonly signalTree: (signal: Signal) => Effect.Effect<ReadonlyArray<Descendant>>
 }
 
+/** A process that a server left which is gone. */
+export interface LeftProcess {
+  /** As it was written down last. */
+  readonly record: string
+  /** When its output was written last, in milliseconds since the epoch. */
+  readonly lastOn: number
+  /** Removing it removes the record too. */
+  readonly spool: Spool
+  readonly errors: Spool | undefined
+}
+
 export class ProcessSpawner extends Context.Service<
   ProcessSpawner,
   {
@@ -100,6 +111,10 @@ export class ProcessSpawner extends Context.Service<
     readonly spawn: (
       request: SpawnRequest,
     ) => Effect.Effect<Child, CommandNotFound | CwdInvalid | SpawnFailed | TerminalUnavailable | StorageFull>
+    /** Writes down what is known of a process, beside its output; not when there is no room for it. */
+    readonly record: (id: string, record: string) => Effect.Effect<void>
+    /** What servers wrote down that shared this one's folder and are gone now. Those that live are none of its business. */
+    readonly left: Effect.Effect<ReadonlyArray<LeftProcess>>
     /** Waits for a time in which nothing else is being started, so that many starts leave room for other work between them. */
     readonly turn: Effect.Effect<void>
     /** The variables this server was started with, and PATH as the operator wants it; found out once. */

@@ -1,10 +1,10 @@
 /**
  * Owns every process a caller starts: starts, feeds, reads, signals and stops them, whole trees at a time. A process
  * outlives its call but never this service; when the service closes, all trees end (`server_stop`) within three seconds.
- * Ended processes stay readable for a time that the operator sets, or until newer ones of their workspace take their
- * place (`ProcessRetention.ts`).
+ * Ended processes stay readable, also after a restart of the server, for a time that the operator sets, or until newer
+ * ones take their place (`KnownProcesses.ts`).
  */
-import { Clock, Context, Deferred, Duration, Effect, Exit, FiberSet, Layer, Random, Schedule, Scope, Semaphore } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, FiberSet, Layer, Random, Scope, Semaphore } from "effect"
 import { defaults } from "../schema/ConfigDefaults.ts"
 import { InvalidArguments, type StorageFull } from "../schema/Operation.ts"
 import { LimitExceeded, type Limits, type PolicyDenied, type Profile, type SandboxUnavailable } from "../schema/Policy.ts"
@@ -13,7 +13,7 @@ import {
   type CommandNotFound,
   type CwdInvalid,
   defaultOutputBytes,
-  ProcessExited,
+  type ProcessExited,
   type ProcessFacts,
   ProcessId,
   ProcessNotFound,
@@ -28,29 +28,22 @@ import {
 import type { WorkspaceId } from "../schema/Workspace.ts"
 import { allowedEnvironment, baseEnvironment, terminalEnvironment, type Variables } from "./ChildEnvironment.ts"
 import type { GitWork } from "./GitWork.ts"
-import { type Ending, ESCAPE_AFTER, type ManagedProcess, now, requestEnd, spoolsOf, supervise } from "./ManagedProcess.ts"
+import type { KnownProcess } from "./KnownProcess.ts"
+import { type Kept, makeKnownProcesses, SHARE } from "./KnownProcesses.ts"
+import { ESCAPE_AFTER, type ManagedProcess, now, requestEnd, supervise } from "./ManagedProcess.ts"
 import { offsetOf } from "./OutputPage.ts"
 import type { View } from "./OutputView.ts"
-import { awaitGrowth, awaitMore, awaitText, exitFields, glance, readable, report, summaryOf } from "./ProcessReport.ts"
-import { outdated } from "./ProcessRetention.ts"
+import { exited, feed, resize } from "./ProcessInput.ts"
+import { awaitGrowth, awaitMore, awaitText, glance, readable, report, summaryOf } from "./ProcessReport.ts"
 import { NOT_CONFINED, ProcessSpawner } from "./ProcessSpawner.ts"
 import { type Confines, Sandbox } from "./Sandbox.ts"
 import { shellCommand } from "./ShellScript.ts"
 
-/** A workspace's live processes together keep this many times the limit of one, and so do its ended ones. */
-export const SHARE = 4
-/** Milliseconds between the looks for ended processes that have been kept long enough. */
-const FORGET_EVERY = 60_000
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
 const STOP_GRACE = 1000
 const STOP_LIMIT = 2800
 /** Times that a confinement is made anew when the machine changed under it. */
 const LOOK_AGAIN = 2
-/** Milliseconds an input has to be taken at least, and an end to show after a broken pipe. */
-const TAKEN_WITHIN = 25
-const END_SHOWS_WITHIN = 100
-/** Bytes of input a process may leave unread before more is refused. */
-const PENDING_INPUT = 4_194_304
 
 export interface StartRequest extends Confines {
   /** `path` is absolute, `shown` is what the caller knows it by. */
@@ -130,18 +123,18 @@ export class ProcessSupervisor extends Context.Service<
     readonly summary: (id: ProcessId) => Effect.Effect<ProcessSummary, ProcessNotFound>
   }
 >()("codespace/services/ProcessSupervisor") {
-  /** One for a server. Ended processes stay readable for `keptFor`. */
-  static readonly layer = (keptFor: Duration.Duration = defaults.retention.processes) =>
+  /** One for a server. */
+  static readonly layer = (kept: Kept = defaults.retention) =>
     Layer.effect(
       ProcessSupervisor,
-      Effect.suspend(() => make(Duration.toMillis(keptFor))),
+      Effect.suspend(() => make(kept)),
     )
 }
 
-const make = Effect.fnUntraced(function* (keptForMs: number) {
+const make = Effect.fnUntraced(function* (kept: Kept) {
   const spawner = yield* ProcessSpawner
   const sandbox = yield* Sandbox
-  const processes = new Map<ProcessId, ManagedProcess>()
+  const known = yield* makeKnownProcesses(spawner, kept)
   let isClosing = false
   // Made before the finalizer below, so that the fibers still watch while it ends their processes.
   const watchers = yield* FiberSet.make<void>()
@@ -150,40 +143,17 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   const endings = yield* Semaphore.make(1)
   const turn = endings.withPermits(1)(Effect.yieldNow)
 
-  const live = () => [...processes.values()].filter((process) => process.ending === undefined)
   /** Those that are being started count as processes: many may be started at one time. */
   const starting = new Map<ProcessId, WorkspaceId>()
   const liveIn = (workspace: WorkspaceId): number =>
-    [...live().map(({ workspaceId }) => workspaceId), ...starting.values()].filter((id) => id === workspace).length
+    [...known.live().map(({ workspaceId }) => workspaceId), ...starting.values()].filter((id) => id === workspace).length
 
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
       isClosing = true
-      return Effect.forEach(live(), stop, { concurrency: "unbounded", discard: true })
+      return Effect.forEach(known.live(), stop, { concurrency: "unbounded", discard: true })
     }).pipe(Effect.timeoutOption(STOP_LIMIT), Effect.ignoreCause({ log: true })),
   )
-
-  const find = (id: ProcessId): Effect.Effect<ManagedProcess, ProcessNotFound> =>
-    Effect.suspend(() => {
-      const process = processes.get(id)
-      return process === undefined ? Effect.fail(new ProcessNotFound({ process_id: id })) : Effect.succeed(process)
-    })
-
-  const forgetOutdated = Effect.gen(function* () {
-    const ended = [...processes.values()].flatMap((process) => {
-      const { ending, roomBytes, workspaceId } = process
-      return ending === undefined ? [] : [{ process, workspaceId, roomBytes, ...ending }]
-    })
-    for (const { process } of outdated(ended, (yield* now) - keptForMs)) {
-      processes.delete(process.id)
-      for (const spool of spoolsOf(process)) yield* spool.remove
-    }
-  })
-  yield* Effect.forkScoped(Effect.repeat(forgetOutdated, Schedule.spaced(Math.min(FORGET_EVERY, keptForMs))))
-
-  /** What one process may keep while others of its workspace live too. */
-  const shareOf = (workspaceId: WorkspaceId, limit: number): number =>
-    Math.floor(Math.min(limit, (SHARE * limit) / Math.max(1, liveIn(workspaceId))))
 
   /** Makes a confinement and starts the program in it. The confinement goes with its scope; with a failure at once. */
   const spawn = Effect.fnUntraced(
@@ -230,12 +200,15 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
       startedOn: yield* Clock.currentTimeMillis,
       timeoutMs: request.timeoutMs ?? request.limits.timeout_ms,
       idleTimeoutMs: request.idleTimeoutMs ?? Number.POSITIVE_INFINITY,
-      quota: () => shareOf(request.workspaceId, request.limits.spool_bytes),
+      quota: () => known.quotaOf(request.workspaceId, request.limits.spool_bytes),
       roomBytes: SHARE * request.limits.spool_bytes,
       tty: tty !== undefined,
+      level: entrance.level,
       entrance,
       readableTo: Number.POSITIVE_INFINITY,
       child,
+      spool: child.spool,
+      errors: child.errors,
       ended: Deferred.makeUnsafe(),
       signals: new Set(),
       endedWith: new Set(),
@@ -243,27 +216,28 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
       ending: undefined,
       wish: undefined,
     }
-    processes.set(id, process)
+    yield* known.add(process)
     // A terminal has no input of its own that could be given before.
     if (tty !== undefined && typeof stdin !== "string") run(Effect.ignore(child.write(encoder.encode(stdin.text))))
-    run(Effect.andThen(Effect.ensuring(supervise(process, turn), Scope.close(confinement, Exit.void)), forgetOutdated))
+    const watched = Effect.ensuring(supervise(process, turn, known.write), Scope.close(confinement, Exit.void))
+    run(Effect.andThen(watched, known.forgetOutdated))
     return id
   }, Effect.uninterruptible)
 
   const awaitEnd = Effect.fn("ProcessSupervisor.awaitEnd")(function* (id: ProcessId, waitMs: number, maxBytes: number, clean?: boolean) {
-    const process = yield* find(id)
+    const process = yield* known.find(id)
     yield* Effect.timeoutOption(Deferred.await(process.ended), waitMs)
     return yield* glance(process, maxBytes, clean ?? process.tty)
   })
 
   const ended = Effect.fn("ProcessSupervisor.ended")(function* (id: ProcessId, maxBytes: number = defaultOutputBytes, clean?: boolean) {
-    const process = yield* find(id)
+    const process = yield* known.find(id)
     yield* Deferred.await(process.ended)
     return yield* glance(process, maxBytes, clean ?? process.tty)
   })
 
   const read = Effect.fn("ProcessSupervisor.read")(function* (id: ProcessId, request: ReadRequest) {
-    const process = yield* find(id)
+    const process = yield* known.find(id)
     const { clean = process.tty, maxBytes, until, view } = request
     const spool = yield* spoolFor(process, request.stream)
     const offset = request.cursor === undefined ? 0 : yield* decodeCursor(request.cursor)
@@ -275,11 +249,12 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   })
 
   const write = Effect.fn("ProcessSupervisor.write")(function* (id: ProcessId, request: WriteRequest) {
-    const process = yield* find(id)
+    const process = yield* known.find(id)
     if (process.ending !== undefined) return yield* exited(process, process.ending)
+    if (!isOwn(process)) return yield* new ProcessNotFound({ process_id: id })
     const writes = request.data !== undefined || request.close === true
     if (writes && !process.stdinIsOpen) return yield* new StdinClosed({ process_id: id })
-    const { spool } = process.child
+    const { spool } = process
     const offset = request.cursor === undefined ? yield* readable(process, spool) : yield* decodeCursor(request.cursor)
     const writtenAt = yield* now
     if (request.resize !== undefined) yield* resize(process, request.resize)
@@ -303,8 +278,8 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
   })
 
   const terminate = Effect.fn("ProcessSupervisor.terminate")(function* (id: ProcessId, graceMs: number) {
-    const process = yield* find(id)
-    yield* requestEnd(process, "caller", graceMs)
+    const process = yield* known.find(id)
+    if (isOwn(process)) yield* requestEnd(process, "caller", graceMs)
     // Only a process the kernel itself cannot end is still there then; its state says so.
     yield* Effect.timeoutOption(Deferred.await(process.ended), graceMs + 2 * ESCAPE_AFTER)
     return yield* glance(process, defaultOutputBytes, process.tty)
@@ -322,10 +297,10 @@ const make = Effect.fnUntraced(function* (keptForMs: number) {
     write,
     terminate,
     list: (workspaceId) =>
-      Effect.sync(() =>
-        [...processes.values()].filter((process) => workspaceId === undefined || process.workspaceId === workspaceId).map(summaryOf),
+      Effect.map(known.list, (all) =>
+        all.filter((process) => workspaceId === undefined || process.workspaceId === workspaceId).map(summaryOf),
       ),
-    summary: (id) => Effect.map(find(id), summaryOf),
+    summary: (id) => Effect.map(known.find(id), summaryOf),
   })
 })
 
@@ -334,12 +309,10 @@ const encoder = new TextEncoder()
 /** Ctrl-C. */
 const INTERRUPT_KEY = "\u0003"
 
-const resize = (process: ManagedProcess, size: TerminalSize): Effect.Effect<void, InvalidArguments> =>
-  process.child.resize?.(size) ??
-  Effect.fail(new InvalidArguments({ problems: ["resize: the process has no terminal; start it with tty"] }))
+/** One that was left by a server before has ended, so it is never sent anything. */
+const isOwn = (process: KnownProcess): process is ManagedProcess => "child" in process
 
-const spoolFor = (process: ManagedProcess, stream: "stdout" | "stderr" | undefined) => {
-  const { errors, spool } = process.child
+const spoolFor = ({ errors, spool }: KnownProcess, stream: "stdout" | "stderr" | undefined) => {
   if (stream !== "stderr") return Effect.succeed(spool)
   const problem = "stream: stderr is not apart from stdout; only a process started with split has it"
   return errors === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(errors)
@@ -373,23 +346,3 @@ const decodeCursor = (cursor: string): Effect.Effect<number, InvalidArguments> =
     const problem = `cursor: found ${JSON.stringify(cursor.slice(0, 40))}, wanted a cursor of an earlier result`
     return offset === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(offset)
   })
-
-/** Writes to stdin, and waits for a moment that the process takes it. */
-const feed = Effect.fnUntraced(function* (process: ManagedProcess, bytes: Uint8Array, waitMs: number) {
-  const pending = process.child.pendingInput() + bytes.length
-  if (pending > PENDING_INPUT) return yield* new LimitExceeded({ limit: "unread stdin bytes", value: PENDING_INPUT, asked: pending })
-  yield* process.child.write(bytes).pipe(
-    Effect.timeoutOption(Math.max(waitMs, TAKEN_WITHIN)),
-    Effect.catchTag("InputClosed", () => closedInput(process)),
-  )
-})
-
-/** The other end of stdin is gone: because the process ends, or because it closed it. */
-const closedInput = Effect.fnUntraced(function* (process: ManagedProcess) {
-  process.stdinIsOpen = false
-  yield* Effect.timeoutOption(Deferred.await(process.ended), END_SHOWS_WITHIN)
-  return yield* process.ending === undefined ? new StdinClosed({ process_id: process.id }) : exited(process, process.ending)
-})
-
-const exited = (process: ManagedProcess, ending: Ending) =>
-  new ProcessExited({ process_id: process.id, state: ending.state, ...exitFields(ending) })

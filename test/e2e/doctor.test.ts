@@ -83,7 +83,7 @@ describe("codespace doctor", () => {
     const looked = doctor(made, { args: ["--config", config(10_000_000)] }).of("retention")
     await connection.close()
     expect(looked).toMatchObject({ state: "note", fix: expect.stringContaining("spool_bytes") })
-    expect(looked.found).toMatch(/; output 4\.9 KB of at most 3\.9 KB of the workspace, kept 1h after the end; /)
+    expect(looked.found).toMatch(/; output 10\.\d KB of at most 3\.9 KB of the workspace, kept 1h after the end; /)
     expect(doctor(made, { args: ["--config", config(1000)] }).of("retention")).toMatchObject({
       state: "note",
       found: expect.stringMatching(/^records [\d.]+ KB of at most 1000 bytes, /),

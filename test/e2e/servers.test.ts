@@ -22,8 +22,10 @@ const home = (files: Readonly<Record<string, string>>): Home => {
 const databaseOf = (made: Home): string => join(made.home, "state/codespace/codespace.sqlite")
 
 /** A server of its own process; `call` answers with the result, of a refusal too. */
-const start = (made: Home, folder = made.workspace) => {
-  const { client, kill } = startStdio(made.env, [main, "mcp", folder])
+const start = (made: Home, folder = made.workspace) => startWith(made, [folder])
+
+const startWith = (made: Home, args: ReadonlyArray<string>) => {
+  const { client, kill } = startStdio(made.env, [main, "mcp", ...args])
   cleanups.push(kill)
   let ids = 0
   const request = async (method: string, params: object, limit: number): Promise<unknown> => {
@@ -307,4 +309,91 @@ describe("four servers with 200 calls each in one workspace", () => {
       return createHash("sha256").update(text).digest("hex") !== hash
     })
   }
+})
+
+describe("processes of a server that ended", () => {
+  const run = async (server: ReturnType<typeof start>, script: string, more: object = {}) =>
+    factsOf(await server.call("exec_command", { ...app, script, yield_ms: 20_000, ...more }))
+  const read = async (server: ReturnType<typeof start>, process: Record<string, unknown>, more: object = {}) =>
+    server.call("read_process", { process_id: process["process_id"], ...more })
+  const idsOf = async (server: ReturnType<typeof start>) =>
+    (factsOf(await server.call("list_processes", app))["processes"] as ReadonlyArray<{ readonly process_id: string }>).map(
+      ({ process_id }) => process_id,
+    )
+
+  for (const how of ["stops", "is killed"] as const)
+    it(`can be read and listed by the next one, by the same cursors, when it ${how}`, { timeout: 120_000 }, async () => {
+      const made = home({})
+      const first = start(made)
+      const ended = await run(first, "printf 'one two three'; exit 7", { access: "shared", max_output_bytes: 1000 })
+      const split = await run(first, "echo out; echo err >&2", { access: "shared", split: true })
+      const killed = await run(first, "kill -9 $$", { access: "shared" })
+      const running = await run(first, "echo up; sleep 300", { access: "shared", yield_ms: 0 })
+      await read(first, running, { until: "up", wait_ms: 20_000 })
+      if (how === "stops") await first.end()
+      else first.kill()
+      await first.ended
+
+      const second = start(made)
+      expect(await idsOf(second)).toEqual([ended, split, killed, running].map(({ process_id }) => process_id))
+      expect(factsOf(await read(second, ended, { cursor: "4" }))).toMatchObject({
+        output: "two three",
+        state: "exited",
+        exit_code: 7,
+        ended_by: "itself",
+        duration_ms: ended["duration_ms"],
+        total_bytes: 13,
+        eof: true,
+        sandbox: ended["sandbox"],
+      })
+      expect(factsOf(await read(second, split, { stream: "stderr" }))).toMatchObject({ output: "err\n", state: "exited", exit_code: 0 })
+      expect(factsOf(await read(second, killed))).toMatchObject({ output: "", state: "signalled", signal: "SIGKILL" })
+      const cut = factsOf(await read(second, running, { wait_ms: 20_000 }))
+      expect(cut).toMatchObject({ output: "up\n", state: how === "stops" ? "terminated" : "lost", ended_by: "server_stop", eof: true })
+      if (how === "is killed") expect(cut).not.toHaveProperty("signal")
+      expect(codeOf(await second.call("write_stdin", { process_id: running["process_id"], data: "x" }))).toBe("PROCESS_EXITED")
+      const told = factsOf(await second.call("terminate_process", { process_id: running["process_id"] }))
+      expect(told).toMatchObject({ state: cut["state"] })
+      const status = factsOf(await second.call("operation_status", { operation_id: running["operation_id"] }))
+      expect(JSON.stringify(status)).toContain(how === "stops" ? "terminated" : "lost")
+      await second.end()
+
+      // A third finds the same: to read takes nothing away.
+      const third = start(made)
+      expect(factsOf(await read(third, running))).toMatchObject({ state: cut["state"], output: "up\n" })
+    })
+
+  it("are seen by each that lives, which leave those of each other alone", { timeout: 120_000 }, async () => {
+    const made = home({})
+    const [first, second, third] = [start(made), start(made), start(made)]
+    const one = await run(first, "echo one", { access: "shared" })
+    const two = await run(second, "echo two; sleep 300", { access: "shared", yield_ms: 200 })
+    expect(await idsOf(third)).toEqual([])
+    expect(codeOf(await read(third, two))).toBe("PROCESS_NOT_FOUND")
+    await first.end()
+    for (const server of [second, third]) expect(factsOf(await read(server, one))).toMatchObject({ output: "one\n", exit_code: 0 })
+    expect(await idsOf(third)).toEqual([one["process_id"]])
+    expect(factsOf(await read(second, two))).toMatchObject({ output: "two\n", state: "running" })
+    second.kill()
+    await second.ended
+    expect(factsOf(await read(third, two))).toMatchObject({ output: "two\n", state: "lost" })
+  })
+
+  it("go after their time, with their output", { timeout: 120_000 }, async () => {
+    const made = home({})
+    const first = start(made)
+    const ended = await run(first, "echo old", { access: "shared" })
+    await first.end()
+    const spools = join(made.home, "state/codespace/spools")
+    expect(readdirSync(spools)).toHaveLength(1)
+    const configured = join(made.home, "short.json")
+    writeFileSync(
+      configured,
+      JSON.stringify({ workspaces: { app: { root: made.workspace, profile: "workspace-write" } }, retention: { processes: "1 second" } }),
+    )
+    const second = startWith(made, ["--config", configured])
+    await until(async () => codeOf(await read(second, ended)) === "PROCESS_NOT_FOUND", 20_000)
+    await second.end()
+    expect(readdirSync(spools)).toEqual([])
+  })
 })

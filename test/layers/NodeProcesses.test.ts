@@ -104,7 +104,7 @@ describe("NodeProcesses", () => {
     }),
   )
 
-  it.live("keeps spools to this user, and removes them with itself", () =>
+  it.live("keeps spools to this user, also when it is gone itself", () =>
     Effect.gen(function* () {
       const folder = join(yield* temporaryFolder, "spools")
       const scope = yield* Scope.make()
@@ -115,10 +115,18 @@ describe("NodeProcesses", () => {
       }).pipe(Effect.provide(context))
       const [own] = readdirSync(folder)
       const spools = readdirSync(join(folder, own!))
-      assert.strictEqual(spools.length, 2)
+      assert.strictEqual(spools.length, 3)
       assert.strictEqual(statSync(folder).mode & 0o777, 0o700)
       for (const name of spools) assert.strictEqual(statSync(join(folder, own!, name)).mode & 0o777, 0o600)
       yield* Scope.close(scope, Exit.void)
+      assert.strictEqual(readdirSync(join(folder, own!)).length, 2)
+    }),
+  )
+
+  it.live("leaves nothing when it ran nothing", () =>
+    Effect.gen(function* () {
+      const folder = join(yield* temporaryFolder, "spools")
+      yield* Effect.scoped(Layer.build(layerSupervisorIn(folder, groups)))
       assert.deepStrictEqual(readdirSync(folder), [])
     }),
   )

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
+import { defaults } from "../../src/schema/ConfigDefaults.ts"
 import { type ProcessId, type Signal, SpawnFailed } from "../../src/schema/Process.ts"
 import { KEPT } from "../../src/services/ProcessRetention.ts"
 import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
@@ -70,6 +71,8 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration, f
         puppets.push(puppet)
         return Effect.succeed(puppet.child)
       }),
+    record: () => Effect.void,
+    left: Effect.succeed([]),
     turn: Effect.void,
     hostEnvironment: Effect.succeed({ PATH: "/bin", TOKEN: "s3cret", CI: "1" }),
     shell: () => "/bin/sh",
@@ -81,7 +84,9 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration, f
     }),
   )
   const context = yield* Layer.buildWithScope(
-    ProcessSupervisor.layer(keptFor).pipe(Layer.provide(Layer.merge(spawner, Bubblewrap.layerGroups("a test")))),
+    ProcessSupervisor.layer({ ...defaults.retention, ...(keptFor === undefined ? {} : { processes: keptFor }) }).pipe(
+      Layer.provide(Layer.merge(spawner, Bubblewrap.layerGroups("a test"))),
+    ),
     scope,
   )
   return { supervisor: Context.get(context, ProcessSupervisor), puppets, scope }
