@@ -6,37 +6,27 @@
  *
  * While such a command runs, no other may: replacing a file takes away the mounts on it in every other namespace.
  */
-import { randomBytes } from "node:crypto"
-import {
-  chownSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
-import { dirname, isAbsolute, join, resolve } from "node:path"
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Deferred, Effect, type Scope } from "effect"
 import type { Access } from "../schema/Process.ts"
-import { configText, hooksPathIn, ofWork, programIn, type Setting, settingsOf, strangeChange } from "../services/GitConfig.ts"
+import type { Variables } from "../services/ChildEnvironment.ts"
 import { isBelow, type Mount } from "../services/MountPlan.ts"
 import { hasPathRules, isReadOnly } from "../services/Restrictions.ts"
 import type { Confines, GitCall } from "../services/Sandbox.ts"
 import type { ServerIdentity } from "../services/ServerIdentity.ts"
-import { type FoundGit, gitBelow } from "./GitBelow.ts"
-import { namedBy, pinsBetween, repositoryAround } from "./GitFolders.ts"
-import { ownersHooksPath } from "./OwnersGit.ts"
+import { gitBelow } from "./GitBelow.ts"
+import { repositoryAround } from "./GitFolders.ts"
+import { hazardIn, withoutPrograms } from "./GitHazards.ts"
+import { isHeldElsewhere } from "./GitHolders.ts"
+import { type Before, keeperOf, readRecord, recordOf, settle } from "./GitRecord.ts"
 
 /** What a command is let do with configuration. */
 export interface Admission {
   /** Whether a mount is made for it. */
   readonly keeps: (mount: Mount) => boolean
   /** Beside its own variables. */
-  readonly variables: (given: Readonly<Record<string, string>>) => Readonly<Record<string, string>>
+  readonly variables: (given: Variables) => Variables
   /** To be called when nothing of the command is left; gives a note for each thing that was put right. */
   readonly settle: () => ReadonlyArray<string>
   /** Notes for a command that fails. */
@@ -61,6 +51,9 @@ interface Running {
   readonly ended: Deferred.Deferred<void>
 }
 
+/** Milliseconds between looks at what another server's command does. */
+const LOOK_EVERY = 50
+
 const nothing: Admission = { keeps: () => true, variables: (given) => given, settle: () => [], ifItFails: [] }
 
 /** Records lie in `folder`. What dead servers left is looked after first. */
@@ -75,9 +68,9 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
         if (identity.isAlive(name.slice(0, name.lastIndexOf("-")))) return []
         const path = join(folder, name)
         const record = readRecord(path)
-        const said = record === undefined ? [] : settle(record)
-        rmSync(path, { force: true })
-        return said
+        const said = record === undefined ? [] : settled(record)
+        if (said !== undefined) rmSync(path, { force: true })
+        return said ?? [NOT_SETTLED]
       })
       return notes.length === 0 ? Effect.void : Effect.logWarning(...notes)
     })
@@ -86,6 +79,13 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
     const near = (places: ReadonlyArray<string>) => (other: Running) =>
       places.some((place) => other.places.some((there) => isBelow(place, there) || isBelow(there, place)))
 
+    /** Another server's command that may write configuration in one of the places now. */
+    const isElsewhere = (places: ReadonlyArray<string>): boolean =>
+      readdirSync(folder).some((name) => {
+        const other = name.startsWith(`${identity.self}-`) ? undefined : readRecord(join(folder, name))
+        return other?.places?.some((there) => places.some((place) => isBelow(place, there) || isBelow(there, place))) === true
+      })
+
     /** Waits for git's own work of others. One that wants to do such work may when nothing else lives there. */
     const enter = Effect.fnUntraced(function* (places: ReadonlyArray<string>, wantsGit: boolean) {
       while (true) {
@@ -93,6 +93,10 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
         const git = there.find(({ isGit }) => isGit)
         if (git !== undefined) {
           yield* Effect.interruptible(Deferred.await(git.ended))
+          continue
+        }
+        if (isElsewhere(places)) {
+          yield* Effect.interruptible(Effect.andThen(Effect.sleep(LOOK_EVERY), repair))
           continue
         }
         const isGit = wantsGit && there.length === 0
@@ -130,246 +134,44 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
       if (!own.isGit) return refused("another command runs in the workspace; stop it first")
       const found = yield* gitBelow([...places, temporary])
       if (found === undefined) return refused("the workspace is too large to look at every repository in it")
-      const why = whyNot(found, places, call?.variables ?? {}, work.runsHooks)
+      const why = hazardIn(found, places, call?.variables ?? {}, work.runsHooks)
       if (why !== undefined) return refused(why)
       const record = recordOf(found, root, places)
+      if (isHeldElsewhere(Object.keys(record.configs))) return refused("a command of another server runs in the workspace; stop it first")
       const path = join(folder, `${identity.self}-${++number}`)
-      writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 })
-      renameSync(`${path}.new`, path)
+      if (!isWritten(path, JSON.stringify(record))) return refused("what it may change cannot be recorded")
       yield* Effect.addFinalizer(() =>
         Effect.sync(() => {
-          settle(record)
-          rmSync(path, { force: true })
+          // One that stays is for the next server.
+          if (settled(record) !== undefined) rmSync(path, { force: true })
         }).pipe(Effect.ignoreCause({ log: true })),
       )
-      return { keeps: keeperOf(record), variables: withSettings, settle: () => settle(record), ifItFails: [] }
+      return { keeps: keeperOf(record), variables: withoutPrograms, settle: () => settled(record) ?? [NOT_SETTLED], ifItFails: [] }
     })
     return { admit }
   })
 
+/** Undefined when it could not be done. */
+const settled = (record: Before): ReadonlyArray<string> | undefined => {
+  try {
+    return settle(record)
+  } catch {
+    return undefined
+  }
+}
+
+const NOT_SETTLED = "what git changed in the configuration of a repository could not be put right; the next server tries again"
+
+const isWritten = (path: string, text: string): boolean => {
+  try {
+    writeFileSync(`${path}.new`, text, { mode: 0o600 })
+    renameSync(`${path}.new`, path)
+    return true
+  } catch {
+    rmSync(`${path}.new`, { force: true })
+    return false
+  }
+}
+
 const noteOf = (why: string): string =>
   `git can write the configuration of a repository only in a call that runs nothing but git: ${why}. Run the git command as a call of its own.`
-
-/** They count more than any file: neither hooks nor programs of a repository run, and none is found that only lies there. */
-const withSettings = (given: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
-  const first = Number(given["GIT_CONFIG_COUNT"] ?? 0)
-  return {
-    ...given,
-    GIT_CONFIG_COUNT: String(first + SETTINGS.length),
-    ...Object.fromEntries(
-      SETTINGS.flatMap(([key, value], at) => [
-        [`GIT_CONFIG_KEY_${first + at}`, key],
-        [`GIT_CONFIG_VALUE_${first + at}`, value],
-      ]),
-    ),
-  }
-}
-
-const SETTINGS: ReadonlyArray<readonly [key: string, value: string]> = [
-  ["core.hooksPath", "/dev/null"],
-  ["core.fsmonitor", "false"],
-  ["safe.bareRepository", "explicit"],
-  ["protocol.ext.allow", "never"],
-]
-
-/** Why git could run something of the workspace on the way; undefined when it cannot. */
-const whyNot = (
-  { folders }: FoundGit,
-  places: ReadonlyArray<string>,
-  variables: Readonly<Record<string, string>>,
-  runsHooks: boolean,
-): string | undefined => {
-  const isInside = (path: string): boolean => places.some((place) => isBelow(place, nearestReal(path)))
-  const search = (variables["PATH"] ?? "").split(":").find((entry) => !isAbsolute(entry) || isInside(entry))
-  if (search !== undefined) return `programs are looked for in "${search}", where commands can write`
-  const home = variables["HOME"]
-  const own = home === undefined ? [] : [join(home, ".gitconfig"), join(variables["XDG_CONFIG_HOME"] ?? join(home, ".config"), "git")]
-  const global = own.find(isInside)
-  if (global !== undefined) return `"${global}" lies in the workspace`
-  for (const folder of folders) {
-    const settings = [join(folder, "config"), join(folder, "config.worktree")].map(settingsIn)
-    const unread = settings.includes(undefined)
-    if (unread) return `the configuration in "${folder}" is in a form that is not understood here`
-    const all = settings.flatMap((some) => some ?? [])
-    const program = programIn(all)
-    if (program !== undefined) return `"${program}" in the configuration in "${folder}" may name a program of the workspace`
-    if (runsHooks && (hooksPathIn(all) !== undefined || hooksIn(folder).length > 0)) return `hooks would run ("${folder}")`
-  }
-  return runsHooks && ownersHooksPath(variables) ? "hooks would run (core.hooksPath of the user)" : undefined
-}
-
-const nearestReal = (path: string): string => {
-  try {
-    return realpathSync.native(path)
-  } catch {
-    return dirname(path) === path ? path : join(nearestReal(dirname(path)), path.slice(dirname(path).length))
-  }
-}
-
-/** Empty where there is no file; undefined where it is not understood. */
-const settingsIn = (path: string): ReadonlyArray<Setting> | undefined => {
-  const text = textAt(path)
-  return text === undefined ? (lstatSync(path, quietly) === undefined ? [] : undefined) : settingsOf(text)
-}
-
-/** Names of the hooks that git would run. */
-const hooksIn = (folder: string): ReadonlyArray<string> => {
-  try {
-    return readdirSync(join(folder, "hooks")).filter((name) => !name.endsWith(".sample"))
-  } catch {
-    return []
-  }
-}
-
-/** What was there before. Texts are bytes, one a letter. */
-interface Before {
-  readonly root: string
-  /** Git folders, those of submodules and worktrees included. */
-  readonly folders: ReadonlyArray<string>
-  readonly configs: Readonly<Record<string, string>>
-  /** What a `.git` that is a file says. */
-  readonly pointers: Readonly<Record<string, string>>
-  /** Locks of configurations that somebody had left. */
-  readonly locks: ReadonlyArray<string>
-}
-
-const recordOf = ({ folders, pointers }: FoundGit, root: string, places: ReadonlyArray<string>): Before => {
-  const own = folders.filter((folder) => places.some((place) => isBelow(place, folder)))
-  const configs = own.map((folder) => join(folder, "config"))
-  return {
-    root,
-    folders: own,
-    configs: textsOf(configs),
-    pointers: textsOf(pointers.filter((path) => isBelow(root, path) && dirname(path) !== root)),
-    locks: configs.map((path) => `${path}.lock`).filter((path) => existsSync(path)),
-  }
-}
-
-const textsOf = (paths: ReadonlyArray<string>): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    paths.flatMap((path) => {
-      const text = textAt(path)
-      return text === undefined ? [] : [[path, text]]
-    }),
-  )
-
-const readRecord = (path: string): Before | undefined => {
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as Before
-  } catch {
-    // Half of one was never in force.
-    return undefined
-  }
-}
-
-/** Configurations, and what says where a submodule's repository is, are left out; so is what holds the folders around that. */
-const keeperOf = ({ configs, pointers, root }: Before) => {
-  const files = new Set([...Object.keys(configs), ...Object.keys(pointers)])
-  const held = new Set(Object.keys(pointers).flatMap((path) => pinsBetween(root, path).map((pin) => pin.path)))
-  return (mount: Mount): boolean => !(mount.kind === "read" && files.has(mount.path)) && !(mount.kind === "pin" && held.has(mount.path))
-}
-
-/** Puts right what is no work of git's own; gives a note for each. Nothing is done twice. */
-const settle = (record: Before): ReadonlyArray<string> => {
-  const { configs, folders, locks, pointers, root } = record
-  const shown = (path: string): string => (isBelow(root, path) ? path.slice(root.length + 1) : path)
-  const notes: Array<string> = []
-  for (const [path, before] of Object.entries(configs)) {
-    if (!existsSync(dirname(path))) continue
-    const now = textAt(path)
-    if (now === before) continue
-    const [was, is] = [settingsOf(before), now === undefined ? undefined : settingsOf(now)]
-    const strange = was === undefined || is === undefined ? "its form" : strangeChange(was, is, placeOf(record, dirname(path), false))
-    if (strange === undefined) continue
-    putText(path, before)
-    notes.push(`"${shown(path)}" was put back, since ${strange} had been changed in it`)
-  }
-  for (const path of Object.keys(configs).map((config) => `${config}.lock`))
-    if (!locks.includes(path) && existsSync(path)) rmSync(path, { force: true })
-  for (const folder of newModules(folders))
-    notes.push(...cleaned(record, folder).map((what) => `${what} in "${shown(folder)}" was taken away`))
-  for (const [path, before] of Object.entries(pointers)) {
-    const now = textAt(path)
-    if (now === before || (now === undefined && lstatSync(path, quietly) === undefined)) continue
-    const named = namedBy(path)
-    if (named !== undefined && folders.some((folder) => isBelow(folder, named.common))) continue
-    putText(path, before)
-    notes.push(`"${shown(path)}" was put back: it decides which hooks and configuration git uses`)
-  }
-  return notes
-}
-
-const placeOf = ({ root }: Before, folder: string, isNew: boolean) => ({
-  isNew,
-  holdsWorktree: (path: string) =>
-    folder.includes("/modules/") &&
-    isBelow(root, resolve(folder, path)) &&
-    !/(^|\/)\.git(\/|$)/iu.test(resolve(folder, path).slice(root.length)),
-})
-
-/** Of submodules that came to be below these git folders. */
-const newModules = (folders: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const known = new Set(folders)
-  const below = (folder: string): ReadonlyArray<string> =>
-    namesIn(folder).flatMap((name) => {
-      const path = join(folder, name)
-      const isOne = existsSync(join(path, "HEAD")) || existsSync(join(path, "config"))
-      const inner = below(isOne ? join(path, "modules") : path)
-      return isOne && !known.has(path) ? [path, ...inner] : inner
-    })
-  return folders.flatMap((folder) => below(join(folder, "modules")))
-}
-
-/** Takes away what makes git run programs in a new submodule's folder; gives what that was. */
-const cleaned = (record: Before, folder: string): ReadonlyArray<string> => {
-  const config = join(folder, "config")
-  const place = placeOf(record, folder, true)
-  const text = textAt(config)
-  const settings = text === undefined ? undefined : settingsOf(text)
-  const done: Array<string> = []
-  if (lstatSync(config, quietly) !== undefined && (settings === undefined || strangeChange([], settings, place) !== undefined)) {
-    putText(config, configText(ofWork(settings ?? [], place)))
-    done.push("what is not its own in the configuration")
-  }
-  for (const name of ["commondir", "config.worktree"])
-    if (lstatSync(join(folder, name), quietly) !== undefined) {
-      rmSync(join(folder, name), { recursive: true, force: true })
-      done.push(`"${name}"`)
-    }
-  for (const name of hooksIn(folder)) {
-    rmSync(join(folder, "hooks", name), { recursive: true, force: true })
-    done.push(`the hook "${name}"`)
-  }
-  return done
-}
-
-const quietly = { throwIfNoEntry: false } as const
-
-/** Folders only; links are not followed. */
-const namesIn = (folder: string): ReadonlyArray<string> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
-  } catch {
-    return []
-  }
-}
-
-/** Of a file that is one; undefined otherwise. */
-const textAt = (path: string): string | undefined => {
-  try {
-    return lstatSync(path).isFile() ? readFileSync(path, "latin1") : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Whole or not at all, with mode and owner of what stands there. */
-const putText = (path: string, text: string): void => {
-  const there = lstatSync(path, quietly)
-  const beside = join(dirname(path), `.codespace-${randomBytes(8).toString("hex")}`)
-  writeFileSync(beside, text, { encoding: "latin1", flag: "wx", mode: there?.isFile() === true ? there.mode & 0o777 : 0o644 })
-  const owner = lstatSync(dirname(path))
-  if (process.getuid?.() === 0) chownSync(beside, owner.uid, owner.gid)
-  if (there?.isDirectory() === true) rmSync(path, { recursive: true, force: true })
-  renameSync(beside, path)
-}

@@ -47,7 +47,18 @@ const understand = (unbash: Unbash, text: string): ShellText => {
 /** What a text may be made of that only runs commands. */
 const PLAIN = new Set([
   ...["Script", "Statement", "Command", "CompoundList", "AndOr", "Pipeline", "Negation", "BraceGroup", "Subshell", "If", "Elif"],
-  ...["Redirected", "Redirect", "FileDescriptor", "Word", "Literal", "SingleQuoted", "DoubleQuoted", "CommandExpansion", "SimpleExpansion"],
+  ...[
+    "Assignment",
+    "Redirected",
+    "Redirect",
+    "FileDescriptor",
+    "Word",
+    "Literal",
+    "SingleQuoted",
+    "DoubleQuoted",
+    "CommandExpansion",
+    "SimpleExpansion",
+  ],
 ])
 
 /** Characters that are read for one text. What is nested is read again for each level, so that depth costs time. */
@@ -105,6 +116,8 @@ const visit = (unbash: Unbash, node: SyntaxNode, source: string, altered: boolea
       if (node.script === undefined) problems.push("a substitution could not be read")
       break
     case "Assignment":
+      if (node.index !== undefined) kinds.add("index")
+      if (/\$\(|`/u.test(node.index?.text ?? "")) problems.push("a command inside an index")
       if (/\$\(|`/u.test(literalOf(node))) problems.push("a command inside a text that a variable gets")
       break
   }
@@ -118,10 +131,10 @@ const simpleCommand = ({ name, prefix, suffix }: Command, altered: boolean): Sim
   const words = [...(name === undefined ? [] : [name]), ...suffix].flatMap((part) =>
     part.type === "Word" ? [wordOf(part)] : part.type === "Assignment" ? [argumentOf(part)] : [],
   )
-  const changes =
-    altered ||
-    [...prefix, ...suffix].some((part) => (part.type === "Assignment" ? prefix.includes(part) : part.type !== "Word" && writes(part)))
-  return { words, ...(changes ? { altered: true } : {}) }
+  const writesFile = altered || [...prefix, ...suffix].some((part) => part.type !== "Assignment" && part.type !== "Word" && writes(part))
+  const variables = prefix.flatMap((part) => (part.type === "Assignment" ? [part.name] : []))
+  if (!writesFile && variables.length === 0) return { words }
+  return { words, altered: true, ...(writesFile ? {} : { variables }) }
 }
 
 /** Anything but copying a stream, throwing output away, or a text as input. */

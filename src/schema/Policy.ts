@@ -87,6 +87,8 @@ export interface SimpleCommand {
   readonly guessed?: boolean
   /** Variables are set for it, or its output goes into a file. */
   readonly altered?: boolean
+  /** Names of the variables, when they are all that alters it. */
+  readonly variables?: ReadonlyArray<string>
   /** All it does is to run commands that stand beside it. */
   readonly carries?: boolean
   /** What it would run besides and nobody can see, in words. */

@@ -117,6 +117,10 @@ const KNOWN: Readonly<Record<string, Known>> = {
   merge: { options: set("--ff --ff-only --no-ff --no-edit -m -q --quiet --abort --squash --no-commit"), runsHooks: true },
   rebase: { options: set("-q --quiet --abort --onto --autostash --no-autostash"), runsHooks: true },
   reset: { options: set("--hard --soft --mixed --keep -q --quiet") },
+  stash: {
+    under: set("push pop apply list show drop"),
+    options: set("-q --quiet -u --include-untracked --index -m --message -k --keep-index"),
+  },
   restore: { options: set("--staged --worktree -q --quiet -s --source --source=") },
   tag: { options: set("-a -m -l -d -f -n --list --delete --annotate --force") },
   ...Object.fromEntries(
@@ -186,7 +190,11 @@ const readsConfig = (words: ReadonlyArray<string>): boolean => {
   const others = at === -1 ? words : [...words.slice(0, at), ...words.slice(at + 2)]
   const isPlain = others.every((word) => !word.startsWith("-") || CONFIG_OPTIONS.has(word))
   if (at !== -1) return isPlain && words[at + 1] === ".gitmodules"
-  return isPlain && others.some((word) => CONFIG_READS.has(word))
+  const operands = others.filter((word) => !word.startsWith("-"))
+  return (
+    isPlain &&
+    (others.some((word) => CONFIG_READS.has(word)) || (operands.length === 1 && operands[0] !== "edit" && operands[0] !== "list"))
+  )
 }
 
 const CONFIG_READS = set("--get --get-all --get-regexp --list -l")

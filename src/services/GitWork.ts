@@ -4,7 +4,7 @@
  * the configuration as a file that git can replace; whatever cannot be followed is no such command. Pure.
  */
 import type { CommandWord, Execution, SimpleCommand } from "../schema/Policy.ts"
-import { knownGit, wantsConfiguration } from "./GitCommands.ts"
+import { type KnownGit, knownGit, wantsConfiguration } from "./GitCommands.ts"
 import type { ShellText } from "./ShellParser.ts"
 
 export type GitWork =
@@ -48,15 +48,24 @@ const textOf = (argv: ReadonlyArray<string>): string | undefined =>
 
 const isText = (word: CommandWord): word is string => typeof word === "string"
 
-const judge = ({ altered, unseen, words: [program, ...rest] }: SimpleCommand) => {
-  if (altered === true) return "a variable is set for a command, or a file is written or read by redirection"
+const judge = ({ altered, unseen, variables = [], words: [program, ...rest] }: SimpleCommand) => {
+  const variable = variables.find((name) => !VARIABLES.test(name))
+  if (variable !== undefined) return `the variable ${variable} is set`
+  if (altered === true && variables.length === 0) return "a file is written or read by redirection"
   if (unseen !== undefined) return unseen
+  if (program === undefined) return HARMLESS
   if (typeof program !== "string") return "a program that is not known before it runs"
+  if (program === "export") {
+    const other = rest.find((word) => !VARIABLES.test((isText(word) ? word : word.prefix).split("=", 1)[0] ?? ""))
+    return other === undefined ? HARMLESS : "export"
+  }
   if (program === "git") return rest.every(isText) ? knownGit(rest) : "words of git that are not known before it runs"
   return PLAIN.has(program) && !(EVALUATES.get(program)?.test(rest.map((word) => (isText(word) ? word : "$")).join("\n")) ?? false)
-    ? { writes: "no" as const, runsHooks: false }
+    ? HARMLESS
     : program
 }
+
+const HARMLESS: KnownGit = { writes: "no", runsHooks: false }
 
 /** They print, look, or make a folder; and their arguments are nothing but words, except where the next list says so. */
 const PLAIN = new Set([

@@ -6,9 +6,11 @@ import { makeGitGuards } from "../../src/layers/GitGuards.ts"
 import * as NodeIdentity from "../../src/layers/NodeIdentity.ts"
 import * as Unbash from "../../src/layers/Unbash.ts"
 import { gitWorkOf } from "../../src/services/GitWork.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { ShellParser } from "../../src/services/ShellParser.ts"
 import { whyUnconfined, workshop } from "../support/Confining.ts"
+import { layerSandbox, layerSupervisorIn, requestOf } from "../support/Processes.ts"
 
 if (whyUnconfined !== undefined) console.warn(`GitGuards.test.ts confines nothing: ${whyUnconfined}`)
 
@@ -140,6 +142,26 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
       assert.notInclude(text(".git/config"), "evil")
     }))
 
+  test("is not done while a command of another server finds the file mounted, and keeps that server's commands waiting", () =>
+    Effect.gen(function* () {
+      const { call, confines, path, state, text } = yield* house
+      const other = Context.get(
+        yield* Layer.build(
+          layerSupervisorIn(join(state, "other-spools"), layerSandbox(state, [{ realRoot: confines.root, profile: confines.profile }])),
+        ),
+        ProcessSupervisor,
+      )
+      const start = (script: string) =>
+        other.start(requestOf(["sh", "-c", script], { ...confines, cwd: { path: confines.root, shown: "." } }))
+      const beside = yield* start("touch there; sleep 60")
+      while (!existsSync(path("there"))) yield* Effect.sleep(10)
+      const refused = yield* call("git remote add up ../x")
+      assert.include(refused.notes?.join(), "a command of another server runs")
+      assert.notInclude(text(".git/config"), "remote")
+      yield* other.terminate(beside, 0)
+      assert.strictEqual((yield* call("git remote add up ../x")).exit_code, 0)
+    }))
+
   test("is looked after by the next server when one was killed meanwhile", () =>
     Effect.gen(function* () {
       const { confines, path, state, text } = yield* house
@@ -160,7 +182,13 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
       for (const [name, content] of left) writeFileSync(join(folder, name), content)
       writeFileSync(path(".git/config"), `${before}[core]\n\tfsmonitor = evil\n`)
       writeFileSync(path(".git/config.lock"), "")
+      // As long as that server lives its record keeps others waiting.
+      const living = yield* makeGitGuards(folder, { self: "living", isAlive: () => true })
+      const waiting = yield* Effect.forkChild(Effect.scoped(living.admit(confines, "exclusive", undefined, join(state, "nothing"))))
+      yield* Effect.sleep(200)
+      assert.isUndefined(waiting.pollUnsafe())
       yield* makeGitGuards(folder, killed)
+      yield* Fiber.join(waiting)
       assert.strictEqual(text(".git/config"), before)
       assert.isFalse(existsSync(path(".git/config.lock")))
       assert.deepStrictEqual(readdirSync(folder), [])

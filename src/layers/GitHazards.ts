@@ -1,0 +1,74 @@
+/** What in a workspace could make git run a program of it, although its words are harmless; and what keeps it from some of that. */
+import { lstatSync, realpathSync } from "node:fs"
+import { dirname, isAbsolute, join } from "node:path"
+import type { Variables } from "../services/ChildEnvironment.ts"
+import { hooksPathIn, programIn, type Setting, settingsOf } from "../services/GitConfig.ts"
+import { isBelow } from "../services/MountPlan.ts"
+import type { FoundGit } from "./GitBelow.ts"
+import { hooksIn } from "./GitHooks.ts"
+import { textAt } from "./GitRecord.ts"
+import { ownersHooksPath } from "./OwnersGit.ts"
+
+/** They count more than any file: neither hooks nor programs of a repository run, and none is found that only lies there. */
+export const withoutPrograms = (given: Variables): Variables => {
+  const first = Number(given["GIT_CONFIG_COUNT"] ?? 0)
+  return {
+    ...given,
+    GIT_CONFIG_COUNT: String(first + SETTINGS.length),
+    ...Object.fromEntries(
+      SETTINGS.flatMap(([key, value], at) => [
+        [`GIT_CONFIG_KEY_${first + at}`, key],
+        [`GIT_CONFIG_VALUE_${first + at}`, value],
+      ]),
+    ),
+  }
+}
+
+const SETTINGS: ReadonlyArray<readonly [key: string, value: string]> = [
+  ["core.hooksPath", "/dev/null"],
+  ["core.fsmonitor", "false"],
+  ["safe.bareRepository", "explicit"],
+  ["protocol.ext.allow", "never"],
+]
+
+/** Why git could run something of the workspace on the way; undefined when it cannot. */
+export const hazardIn = (
+  { folders }: FoundGit,
+  places: ReadonlyArray<string>,
+  variables: Variables,
+  runsHooks: boolean,
+): string | undefined => {
+  const isInside = (path: string): boolean => places.some((place) => isBelow(place, path) || isBelow(place, nearestReal(path)))
+  const search = (variables["PATH"] ?? "").split(":").find((entry) => !isAbsolute(entry) || isInside(entry))
+  if (search !== undefined) return `programs are looked for in "${search}", where commands can write`
+  const home = variables["HOME"]
+  const own = home === undefined ? [] : [join(home, ".gitconfig"), join(variables["XDG_CONFIG_HOME"] ?? join(home, ".config"), "git")]
+  const global = own.find(isInside)
+  if (global !== undefined) return `"${global}" lies in the workspace`
+  for (const folder of folders) {
+    const settings = [join(folder, "config"), join(folder, "config.worktree")].map(settingsIn)
+    const unread = settings.includes(undefined)
+    if (unread) return `the configuration in "${folder}" is in a form that is not understood here`
+    const all = settings.flatMap((some) => some ?? [])
+    const program = programIn(all)
+    if (program !== undefined) return `"${program}" in the configuration in "${folder}" may name a program of the workspace`
+    if (runsHooks && (hooksPathIn(all) !== undefined || hooksIn(folder).length > 0)) return `hooks would run ("${folder}")`
+  }
+  return runsHooks && ownersHooksPath(variables) ? "hooks would run (core.hooksPath of the user)" : undefined
+}
+
+const nearestReal = (path: string): string => {
+  try {
+    return realpathSync.native(path)
+  } catch {
+    return dirname(path) === path ? path : join(nearestReal(dirname(path)), path.slice(dirname(path).length))
+  }
+}
+
+/** Empty where there is no file; undefined where it is not understood. */
+const settingsIn = (path: string): ReadonlyArray<Setting> | undefined => {
+  const text = textAt(path)
+  return text === undefined ? (lstatSync(path, quietly) === undefined ? [] : undefined) : settingsOf(text)
+}
+
+const quietly = { throwIfNoEntry: false } as const
