@@ -1,4 +1,7 @@
-/** Pages for a person: plain HTML without scripts, which nothing may frame and no cache may keep. */
+/**
+ * Pages for a person: plain HTML without scripts, which nothing may frame and no cache may keep. Their addresses are told to no
+ * other place; a browser that tells none at all says of a form that it comes from nowhere, and it would be refused.
+ */
 import { HttpServerResponse } from "effect/http"
 
 export interface PageOptions {
@@ -21,7 +24,7 @@ export const page = ({ body, headers, leadsTo, status, title }: PageOptions): Ht
       headers: {
         "content-security-policy": `default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'${leadsTo === undefined ? "" : ` ${leadsTo}`}`,
         "cache-control": "no-store",
-        "referrer-policy": "no-referrer",
+        "referrer-policy": "same-origin",
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
         ...headers,
