@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import * as Bubblewrap from "../../src/layers/Bubblewrap.ts"
 import { defaults } from "../../src/schema/ConfigDefaults.ts"
 import { type ProcessId, type Signal, SpawnFailed } from "../../src/schema/Process.ts"
+import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import { KEPT } from "../../src/services/ProcessRetention.ts"
 import { type Child, type Descendant, type Exit as ProcessExit, ProcessSpawner } from "../../src/services/ProcessSpawner.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
@@ -60,7 +61,11 @@ class Puppet {
 }
 
 /** A supervisor whose processes are puppets, in the order of their starts. */
-const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration, failures: Array<SpawnFailed> = []) {
+const stageKeeping = Effect.fnUntraced(function* (
+  processes: Duration.Duration = defaults.retention.processes,
+  failures: Array<SpawnFailed> = [],
+  output_bytes = defaults.retention.output_bytes,
+) {
   const puppets: Array<Puppet> = []
   const spawner = Layer.succeed(ProcessSpawner, {
     spawn: () =>
@@ -84,9 +89,7 @@ const stageKeeping = Effect.fnUntraced(function* (keptFor?: Duration.Duration, f
     }),
   )
   const context = yield* Layer.buildWithScope(
-    ProcessSupervisor.layer({ ...defaults.retention, ...(keptFor === undefined ? {} : { processes: keptFor }) }).pipe(
-      Layer.provide(Layer.merge(spawner, Bubblewrap.layerGroups("a test"))),
-    ),
+    ProcessSupervisor.layer({ processes, output_bytes }).pipe(Layer.provide(Layer.merge(spawner, Bubblewrap.layerGroups("a test")))),
     scope,
   )
   return { supervisor: Context.get(context, ProcessSupervisor), puppets, scope }
@@ -148,6 +151,40 @@ describe("ProcessSupervisor", () => {
       assert.deepInclude(ended, { state: "terminated", ended_by: "limit", total_bytes: 1000, eof: true })
       assert.match(ended.notes?.join() ?? "", /limit of 1000 bytes was reached.*; 500 more bytes were dropped/u)
       assert.strictEqual(puppets[0]!.output.length, 1000)
+    }),
+  )
+
+  it.effect("lets live processes of all workspaces share one half of the room for output, and ended ones the other, the newest first", () =>
+    Effect.gen(function* () {
+      const { supervisor, puppets } = yield* stageKeeping(undefined, undefined, 3000)
+      const startIn = (workspace: string) =>
+        supervisor.start(requestOf(["x"], { workspaceId: WorkspaceId.make(workspace), limits: { ...limits, spool_bytes: 10_000 } }))
+      const ids = yield* Effect.forEach(["a", "b", "c"], startIn)
+      puppets[0]!.output = "x".repeat(500)
+      puppets[1]!.output = "x".repeat(501)
+      puppets[2]!.output = "x".repeat(450)
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(
+        puppets.map(({ signals }) => signals.includes("SIGKILL")),
+        [false, true, false],
+      )
+      for (const [index, id] of ids.entries()) {
+        puppets[index]!.end({ code: 0 })
+        yield* supervisor.ended(id)
+        yield* TestClock.adjust(1)
+      }
+      // 500, 500 and 450 bytes: all of it fits into 1500, and one more does not.
+      assert.strictEqual((yield* supervisor.list()).length, 3)
+      const last = yield* startIn("d")
+      puppets[3]!.output = "x".repeat(100)
+      puppets[3]!.end({ code: 0 })
+      yield* supervisor.ended(last)
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual(
+        (yield* supervisor.list()).map(({ process_id }) => process_id),
+        [...ids.slice(1), last],
+      )
+      assert.isTrue(puppets[0]!.isRemoved)
     }),
   )
 
