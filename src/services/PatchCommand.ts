@@ -5,7 +5,8 @@
 import { Effect } from "effect"
 import type { Verified, VerifyFailed } from "../schema/Patch.ts"
 import type { ProcessFacts } from "../schema/Process.ts"
-import type { ProcessSupervisor, StartRequest } from "./ProcessSupervisor.ts"
+import type { StartRequest } from "./ProcessStart.ts"
+import type { ProcessSupervisor } from "./ProcessSupervisor.ts"
 import { confinesOf, type Workspace } from "./Workspace.ts"
 
 /** Bytes of output that a result or refusal carries. */

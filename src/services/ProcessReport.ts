@@ -3,10 +3,11 @@
  * readers may ask; none takes anything from another.
  */
 import { DateTime, Deferred, Effect } from "effect"
+import { InvalidArguments } from "../schema/Operation.ts"
 import type { ProcessFacts, ProcessSummary, StreamFacts } from "../schema/Process.ts"
 import type { Ending, KnownProcess } from "./KnownProcess.ts"
 import { now } from "./ManagedProcess.ts"
-import { cursorAt, indexOf } from "./OutputPage.ts"
+import { cursorAt, indexOf, offsetOf } from "./OutputPage.ts"
 import { pageOf, type View } from "./OutputView.ts"
 import type { Spool } from "./ProcessSpawner.ts"
 
@@ -130,3 +131,40 @@ export const awaitText = Effect.fnUntraced(function* (process: KnownProcess, spo
     yield* awaitGrowth(process, spool, size)
   }
 })
+
+export interface ReadRequest {
+  readonly cursor?: string
+  readonly waitMs: number
+  readonly until?: string
+  readonly maxBytes: number
+  readonly view: View
+  readonly stream?: "stdout" | "stderr"
+  readonly clean?: boolean
+}
+
+/** A page of output after the cursor; waits for more, for a text, or for the end when it is asked to. */
+export const readFrom = Effect.fnUntraced(function* (process: KnownProcess, request: ReadRequest) {
+  const { clean = process.tty, maxBytes, until, view } = request
+  const spool = yield* spoolFor(process, request.stream)
+  const offset = request.cursor === undefined ? 0 : yield* decodeCursor(request.cursor)
+  if (request.waitMs > 0) {
+    const wait = until === undefined ? awaitMore(process, spool, offset) : awaitText(process, spool, offset, encoder.encode(until))
+    yield* Effect.timeoutOption(wait, request.waitMs)
+  }
+  return yield* report(process, { spool, offset, maxBytes, view, clean })
+})
+
+const encoder = new TextEncoder()
+
+const spoolFor = ({ errors, spool }: KnownProcess, stream: "stdout" | "stderr" | undefined) => {
+  if (stream !== "stderr") return Effect.succeed(spool)
+  const problem = "stream: stderr is not apart from stdout; only a process started with split has it"
+  return errors === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(errors)
+}
+
+export const decodeCursor = (cursor: string): Effect.Effect<number, InvalidArguments> =>
+  Effect.suspend(() => {
+    const offset = offsetOf(cursor)
+    const problem = `cursor: found ${JSON.stringify(cursor.slice(0, 40))}, wanted a cursor of an earlier result`
+    return offset === undefined ? Effect.fail(new InvalidArguments({ problems: [problem] })) : Effect.succeed(offset)
+  })

@@ -4,7 +4,10 @@ import { readdirSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, type Layer, type Scope } from "effect"
 import type { ProcessFacts, ProcessId } from "../../src/schema/Process.ts"
-import { ProcessSupervisor, type ReadRequest, type StartRequest, type WriteRequest } from "../../src/services/ProcessSupervisor.ts"
+import type { WriteRequest } from "../../src/services/ProcessInput.ts"
+import type { ReadRequest } from "../../src/services/ProcessReport.ts"
+import type { StartRequest } from "../../src/services/ProcessStart.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { until as becomes, limits, requestOf, zombies } from "../support/Processes.ts"
 
 const tty = { rows: 24, cols: 80 }

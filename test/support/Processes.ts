@@ -10,7 +10,8 @@ import * as NodeProcesses from "../../src/layers/NodeProcesses.ts"
 import * as NodeResolver from "../../src/layers/NodeResolver.ts"
 import type { SandboxSettings } from "../../src/layers/SandboxPlans.ts"
 import { WorkspaceId } from "../../src/schema/Workspace.ts"
-import { ProcessSupervisor, type StartRequest } from "../../src/services/ProcessSupervisor.ts"
+import type { StartRequest } from "../../src/services/ProcessStart.ts"
+import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { type Confines, Sandbox } from "../../src/services/Sandbox.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
