@@ -69,7 +69,8 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
   const [lost, configured] = separated(inFile(file, places.home, dirname(source?.path ?? places.config)).map(withRealRoot))
   const [unusable, given] = separated(options.folders.map(onCommandLine).map(withRealRoot))
   const workspaces = [...configured, ...distinctNames(given)]
-  const [strangers, users] = separated(yield* workerUsers(file))
+  const workers = yield* workerUsers(file)
+  const [strangers, users] = separated(workers.found)
   const problems = [
     ...namingProblems(file),
     ...unfit,
@@ -77,7 +78,7 @@ const load = Effect.fn("ConfigFile.load")(function* (options: ConfigOptions) {
     ...lost,
     ...unusable,
     ...clashes(configured, workspaces.slice(configured.length)),
-    ...exposures(workspaces, ownFolders(places, source?.path)),
+    ...exposures(workspaces, [...ownFolders(places, source?.path), ...workers.folders]),
   ]
   if (problems.length > 0) return yield* refuse(problems)
   if (workspaces.length === 0 && options.workspacesOptional === undefined) return yield* refuse([noWorkspace(places.config)])
@@ -114,17 +115,18 @@ const decoded = Effect.fnUntraced(function* (text: string) {
   return { file, unfit: ruleProblems(file) }
 })
 
-/** The users that environments name, by environment. What looks them up is loaded when there are any. */
+/** The users that environments name, by environment, and where their state lies. What knows of them is loaded when there are any. */
 const workerUsers = Effect.fnUntraced(function* ({ environments }: ConfigFile) {
   const named = Object.entries(environments).flatMap(([name, { user }]) => (user === undefined ? [] : [{ name, user }]))
-  if (named.length === 0) return []
-  const { findUser } = yield* Effect.promise(() => import("./WorkerUser.ts"))
-  return named.map(({ name, user }) =>
+  if (named.length === 0) return { found: [], folders: [] }
+  const { findUser, WORKERS } = yield* Effect.promise(() => import("./WorkerUser.ts"))
+  const found = named.map(({ name, user }) =>
     findUser(user).pipe(
-      Result.map((found) => [name, found] as const),
+      Result.map((one) => [name, one] as const),
       Result.mapError((problem) => ({ at: fieldPath(["environments", name, "user"]), problem })),
     ),
   )
+  return { found, folders: [{ holds: "state", path: realPlace(WORKERS) }] }
 })
 
 const separated = <A>(

@@ -16,7 +16,7 @@ import type { WorkerUser } from "../services/AppConfig.ts"
 import { attempt } from "./Folders.ts"
 
 /** Where other users' workers keep what is theirs: a folder that every user can pass, as a home or the state folder is not. */
-const WORKERS = "/var/lib/codespace-workers"
+export const WORKERS = "/var/lib/codespace-workers"
 
 /** The user that a configuration names, or in a sentence why a worker cannot run as it. */
 export const findUser = (named: string): Result.Result<WorkerUser, string> => {

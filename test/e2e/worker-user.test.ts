@@ -171,6 +171,17 @@ describe.skipIf(nobody === undefined)("a worker of another user", { timeout: 60_
     await killed(second)
   })
 
+  it("that is detached is one for servers that start at the same time", async () => {
+    const made = make({ lifetime: "detached" })
+    const servers = [made.start(), made.start(), made.start()]
+    const ran = await Promise.all(
+      servers.map((server) => server.call("exec_command", { command: ["id", "-u"], access: "shared", yield_ms: 20_000 })),
+    )
+    expect(ran.map(({ output }) => output)).toEqual(["65534\n", "65534\n", "65534\n"])
+    expect(workersOf(made).length).toBe(1)
+    await Promise.all(servers.map(killed))
+  })
+
   it("is refused by a server that is not root, which says where it stands in the configuration", () => {
     const made = make({})
     chmodSync(made.config, 0o644)

@@ -251,6 +251,17 @@ describe("the user of a worker", () => {
       }),
     )
 
+  it.live.skipIf(!isRoot)("has its state in no workspace", () =>
+    Effect.gen(function* () {
+      const { problems, write } = yield* home()
+      const environments = { box: { kind: "worker", user: "nobody" } }
+      yield* write(standard, JSON.stringify({ workspaces: { app: { root: "/var/lib", environment: "box" } }, environments }))
+      const [problem, ...others] = yield* problems()
+      assert.deepStrictEqual([problem?.at, others], ["workspaces.app.root", []])
+      assert.match(problem?.problem ?? "", /state folder \/var\/lib\/codespace-workers lies in it/u)
+    }),
+  )
+
   it.live.skipIf(isRoot)("is refused where the server is not root", () =>
     Effect.gen(function* () {
       const { problems } = yield* withUser("nobody")
