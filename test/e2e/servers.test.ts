@@ -123,7 +123,13 @@ describe("two servers in one workspace", () => {
       readdirSync(dirname(databaseOf(made)), { recursive: true })
         .map(String)
         .sort()
-    const before = state()
+    // A patch that was answered is cleared away a moment later.
+    let before = state()
+    await until(() => {
+      const last = before
+      before = state()
+      return before.join() === last.join()
+    })
     const rows = ["operations", "leases", "events"].map((table) => countOf(databaseOf(made), table))
     for (let round = 0; round < 3; round++) {
       const short = start(made)
