@@ -36,7 +36,9 @@ export const layer = (settings: SandboxSettings): Layer.Layer<Sandbox, never, Se
       const guards = yield* makeGitGuards(join(settings.stateFolder, "git-guards"), identity)
       const reach = yield* Effect.cached(probe(store))
       const networks = yield* makeNetworks(store)
-      return sandboxOn(reach, store, makePlans(settings), networks, guards)
+      const plans = makePlans(settings)
+      yield* Effect.addFinalizer(() => Effect.sync(plans.close))
+      return sandboxOn(reach, store, plans, networks, guards)
     }),
   )
 
@@ -64,7 +66,7 @@ type Reach =
 const sandboxOn = (
   reach: Effect.Effect<Reach>,
   store: SandboxStore,
-  { plan }: ReturnType<typeof makePlans>,
+  { plan }: Pick<ReturnType<typeof makePlans>, "plan">,
   networkOf: Networks,
   guards: GitGuards,
 ): Sandbox["Service"] => ({
@@ -84,6 +86,7 @@ const sandboxOn = (
     const { ifItFails, keeps, settle, variables } = yield* guards.admit(confines, access, git, temporary)
     const network = yield* networkOf(confines, { bubblewrap: way.program, nsenter: way.nsenter ?? "", user: way.user })
     const { mounts, sweep } = yield* plan(confines, access, { temporary, keeps, more: network.mounts })
+    yield* Effect.addFinalizer(() => Effect.sync(() => void sweep.end()))
     const namespaces = { user: way.user, network: network.isOwn }
     return {
       holding: {
@@ -97,7 +100,7 @@ const sandboxOn = (
       },
       level: levelOf(BY, profile, access),
       environment: (given) => ({ ...insideEnvironment(variables(given)), ...network.variables }),
-      denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...settle(), ...sweep()] })),
+      denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...settle(), ...sweep.end()] })),
       ifItFails,
     } satisfies Entrance
   }),

@@ -1,35 +1,85 @@
 /**
  * What of git's folders no mount can keep away, since a mount needs something to stand on: a `commondir`, which leads git to
  * other hooks and another configuration, and the pointers of linked worktrees, which come and go with them. They are
- * remembered when a repository is first seen, and put back when a command has ended.
+ * remembered when a repository is first seen, and put back when a command has changed them: at once where the system tells
+ * of it, and in any case when the command has ended.
  */
 import { randomBytes } from "node:crypto"
-import { lstatSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { type FSWatcher, lstatSync, readdirSync, renameSync, rmSync, watch, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { type GitEntry, textOf } from "./GitFolders.ts"
 
-/** Puts back what has changed since; gives a note for each. */
-export type Sweep = () => ReadonlyArray<string>
+/** Of one command, from its start on. */
+export interface Sweep {
+  /** Puts back what has changed since, and gives a note for each file that was put back; nothing is looked at any more. */
+  readonly end: () => ReadonlyArray<string>
+}
+
+/** Folders that are listened to at a time; each takes a little of what the kernel has for that. */
+const MOST_FOLDERS = 256
 
 /** Of one server: what is remembered once stays so. */
 export const makeSweeps = () => {
   /** What a file said when it was first seen; undefined where there was none. */
   const known = new Map<string, string | undefined>()
-  const remember = (path: string): void => {
-    if (!known.has(path)) known.set(path, textOf(path))
+  /** Who is told of changes to a file. */
+  const listening = new Map<string, Set<() => void>>()
+  const folders = new Map<string, { readonly watcher: FSWatcher; readonly inode: number }>()
+
+  const forget = (folder: string): void => {
+    folders.get(folder)?.watcher.close()
+    folders.delete(folder)
   }
-  return (root: string, entries: ReadonlyArray<GitEntry>): Sweep => {
-    for (const { isFolder, path } of entries) {
-      if (!isFolder) remember(path)
-      else {
-        remember(join(path, "commondir"))
-        for (const name of worktreesIn(path)) remember(join(path, "worktrees", name, "commondir"))
-      }
+
+  /** Nothing is heard any more of a folder that was replaced by another. */
+  const listen = (folder: string): void => {
+    const inode = lstatSync(folder, { throwIfNoEntry: false })?.ino
+    if (folders.get(folder)?.inode === inode) return
+    forget(folder)
+    if (inode === undefined || folders.size >= MOST_FOLDERS) return
+    try {
+      const watcher = watch(folder, { persistent: false }, (_, name) => {
+        if (name !== null) for (const tell of listening.get(join(folder, name)) ?? []) tell()
+      })
+      folders.set(folder, { watcher, inode })
+      watcher.on("error", () => forget(folder))
+    } catch {
+      // Then it is put back at the end alone.
     }
-    const watched = entries.flatMap(({ isFolder, path }) =>
-      isFolder ? [join(path, "commondir"), ...worktreesIn(path).map((name) => join(path, "worktrees", name, "commondir"))] : [path],
-    )
-    return () => watched.flatMap((path) => (putBack(path, known.get(path)) ? [noteOf(path.slice(root.length + 1))] : []))
+  }
+
+  return {
+    /** What a command in `root` must leave as it is in these repositories. */
+    begin: (root: string, entries: ReadonlyArray<GitEntry>): Sweep => {
+      const watched = entries.flatMap(({ isFolder, path }) =>
+        isFolder ? [join(path, "commondir"), ...worktreesIn(path).map((name) => join(path, "worktrees", name, "commondir"))] : [path],
+      )
+      const put = new Set<string>()
+      const look = (path: string) => () => {
+        if (putBack(path, known.get(path))) put.add(path)
+      }
+      const looks = watched.map((path) => {
+        if (!known.has(path)) known.set(path, textOf(path))
+        listen(dirname(path))
+        const tell = look(path)
+        listening.set(path, (listening.get(path) ?? new Set()).add(tell))
+        return { path, tell }
+      })
+      return {
+        end: () => {
+          for (const { path, tell } of looks) {
+            if (listening.get(path)?.delete(tell) !== true) continue
+            tell()
+            if (listening.get(path)?.size === 0) listening.delete(path)
+          }
+          return [...put].map((path) => noteOf(path.slice(root.length + 1)))
+        },
+      }
+    },
+    /** Listens to nothing any more. */
+    close: (): void => {
+      for (const folder of folders.keys()) forget(folder)
+    },
   }
 }
 

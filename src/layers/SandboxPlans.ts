@@ -34,7 +34,7 @@ const LOOK_AGAIN = 50
 const LOOK_AGAIN_MS = 500
 
 export const makePlans = (settings: SandboxSettings) => {
-  const sweepOf = makeSweeps()
+  const sweeps = makeSweeps()
   const scans = new Map<string, { readonly scan: TreeScan; readonly goodUntil: number }>()
   const names = new Map<string, { readonly mounts: ReadonlyArray<Mount>; readonly goodUntil: number }>()
 
@@ -90,8 +90,9 @@ export const makePlans = (settings: SandboxSettings) => {
         ...gitMounts(root, git).filter(keeps),
         ...more,
       ])
-      return { mounts, sweep: sweepOf(root, git) }
+      return { mounts, sweep: sweeps.begin(root, git) }
     }),
+    close: sweeps.close,
   }
 }
 

@@ -40,7 +40,8 @@ export const layer = (
     Sandbox,
     Effect.gen(function* () {
       const store = yield* openStore(join(settings.stateFolder, "sandbox"), yield* ServerIdentity)
-      const { plan } = makePlans(settings)
+      const { close, plan } = makePlans(settings)
+      yield* Effect.addFinalizer(() => Effect.sync(close))
       const proxies = yield* NetworkProxy
       const whyNone = yield* Effect.cached(probe(program))
       const holding: Holding = { by: "group", why: "this system has no pid namespaces" }
@@ -80,6 +81,7 @@ export const layer = (
           const network = yield* networkOf(profile)
           const more = SHARED_PLACES.map((path): Mount => ({ kind: "replace", path, source: temporary }))
           const { mounts, sweep } = yield* plan(confines, access, { temporary, more, keeps: () => true })
+          yield* Effect.addFinalizer(() => Effect.sync(() => void sweep.end()))
           const denied = profile.files.filter((rule) => rule.access === "deny").map(({ glob }) => glob)
           const text = seatbeltProfile({ root, mounts, denied, temporary, network: network.access })
           const problem = Result.isFailure(text) ? text.failure : text.success.length > LONGEST_PROFILE ? "it would be too long" : undefined
@@ -89,7 +91,7 @@ export const layer = (
             holding: { ...holding, enter: [program, "-p", text.success] },
             level: levelOf(BY, profile, access),
             environment: (given) => ({ ...insideEnvironment(given, temporary), ...network.variables }),
-            denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...sweep()] })),
+            denials: Effect.map(network.denials, (denials) => ({ ...denials, notes: [...denials.notes, ...sweep.end()] })),
           } satisfies Entrance
         }),
       })

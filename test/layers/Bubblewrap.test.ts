@@ -228,6 +228,29 @@ describe.skipIf(whyUnconfined !== undefined)("git in a confined command", { time
       assert.include(readFileSync(join(root, "mods/lib/.git"), "utf8"), "modules/mods/lib")
     }))
 
+  test("finds what leads git to another folder put back while it still runs, every time, and at no other time", () =>
+    Effect.gen(function* () {
+      const { git, root, run, write } = yield* workshop()
+      write({ f: "1" })
+      git(".", "init", "-q")
+      git(".", "add", "f")
+      git(".", "commit", "-qm", "first")
+      git(".", "worktree", "add", "-q", "wt")
+      const pointer = readFileSync(join(root, "wt/.git"), "utf8")
+      const gone = "while [ -e .git/commondir ]; do sleep 0.01; done"
+      const back = "until grep -q worktrees wt/.git 2>/dev/null; do sleep 0.01; done"
+      const { notes, output } = yield* run(
+        `for i in 1 2 3; do echo ../evil > .git/commondir; ${gone}; echo gone; echo evil > wt/.git; ${back}; echo back; done`,
+      )
+      assert.strictEqual(output, "gone\nback\n".repeat(3))
+      assert.strictEqual(notes?.length, 2)
+      assert.strictEqual(readFileSync(join(root, "wt/.git"), "utf8"), pointer)
+      // Whoever does it outside has their reasons.
+      writeFileSync(join(root, ".git/commondir"), ".\n")
+      yield* Effect.sleep(100)
+      assert.isTrue(existsSync(join(root, ".git/commondir")))
+    }))
+
   test("finds what no mount can keep away put back when it has ended, with a note (R094)", () =>
     Effect.gen(function* () {
       const { git, root, run, write } = yield* workshop()
