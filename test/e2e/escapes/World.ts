@@ -167,7 +167,8 @@ export const openWorld = async (who: Who) => {
     mend: async () => {
       for (const name of ["home/.bashrc", "home/.zshenv", "home/.ssh", "home/.config", "outside", "main", "evil", "app2", ...workspaces]) {
         if (fingerprint(at(name)) === asItWas(name)) continue
-        rmSync(at(name), { recursive: true, force: true })
+        // A namespace that is being made ahead may still be looking at it.
+        rmSync(at(name), { recursive: true, force: true, maxRetries: 5, retryDelay: 20 })
         if (existsSync(join(`${base}-as-it-was`, name))) execFileSync("cp", ["-a", join(`${base}-as-it-was`, name), at(name)])
       }
       await revive()
