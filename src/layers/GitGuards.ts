@@ -11,6 +11,7 @@ import { join } from "node:path"
 import { Deferred, Effect, type Scope } from "effect"
 import type { Access } from "../schema/Process.ts"
 import type { Variables } from "../services/ChildEnvironment.ts"
+import { GIT_CONFIG } from "../services/GitCommands.ts"
 import { isBelow, type Mount } from "../services/MountPlan.ts"
 import { hasPathRules, isReadOnly } from "../services/Restrictions.ts"
 import type { Confines, GitCall } from "../services/Sandbox.ts"
@@ -174,4 +175,6 @@ const isWritten = (path: string, text: string): boolean => {
 }
 
 const noteOf = (why: string): string =>
-  `git can write the configuration of a repository only in a call that runs nothing but git: ${why}. Run the git command as a call of its own.`
+  why === GIT_CONFIG
+    ? "git config cannot write the configuration of a repository that was there before, in no call; git -c NAME=VALUE sets some of it for one command."
+    : `git can write the configuration of a repository only in a call that runs nothing but git: ${why}. Run the git command as a call of its own.`

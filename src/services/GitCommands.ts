@@ -142,14 +142,17 @@ const KNOWN: Readonly<Record<string, Known>> = {
   "ls-remote": { options: set("-q --quiet --heads --tags --refs --symref --get-url") },
 }
 
+/** Why `git config` is not known where it may write. */
+export const GIT_CONFIG = "git config"
+
 /** What a git command is, by the words behind `git`; or why it is not known. */
 export const knownGit = (words: ReadonlyArray<string>): KnownGit | string => {
   const start = subcommandAt(words)
   if (typeof start === "string") return start
   const [name = "", ...rest] = words.slice(start)
-  if (name === "config") return readsConfig(rest) ? { writes: "no", runsHooks: false } : "git config"
+  if (name === "config") return readsConfig(rest) ? { writes: "no", runsHooks: false } : GIT_CONFIG
   const known = KNOWN[name]
-  if (known === undefined) return name === "" || name.startsWith("-") ? `git ${name}` : `git ${name}`
+  if (known === undefined) return `git ${name}`
   const end = rest.indexOf("--")
   const before = end === -1 ? rest : rest.slice(0, end)
   const options = before.filter((word) => word.startsWith("-") && word !== "-")

@@ -1,3 +1,7 @@
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Unbash from "../../src/layers/Unbash.ts"
@@ -127,4 +131,142 @@ describe("git's own work", () => {
     "",
   ])
     it(`has nothing to do with ${script || "an empty script"}`, () => assert.strictEqual(work(script), "none"))
+})
+
+const shells = ["bash", "dash"].filter((shell) => spawnSync(shell, ["-c", ":"]).status === 0)
+if (shells.length === 0) console.warn("GitWork.test.ts runs no shell: there is neither bash nor dash here")
+
+describe.skipIf(shells.length === 0)("in real shells", { timeout: 120_000 }, () => {
+  const pieces = [
+    ...["git remote add x y", "git submodule update", "git push -u x y", "git", "remote", "add", "cd lib", "echo", "cat", "test", "[", "]"],
+    ...[
+      "./run",
+      "$(./run)",
+      "`./run`",
+      "$X",
+      '"$X"',
+      "'$X'",
+      `\${X}`,
+      `\${X@P}`,
+      "$((X))",
+      "[[ $X -eq 1 ]]",
+      "((X))",
+      "a[$X]=1",
+      "-v",
+      "-eq",
+    ],
+    ...[
+      ";",
+      "&&",
+      "||",
+      "|",
+      "&",
+      "\n",
+      "(",
+      ")",
+      "{",
+      "}",
+      "!",
+      "if",
+      "then",
+      "fi",
+      "else",
+      "for i in a; do",
+      "while",
+      "done",
+      "case",
+      "esac",
+    ],
+    ...[
+      "LANG=",
+      "LANG=$X",
+      "LC_ALL=x",
+      "LANG[$X]=1",
+      "export",
+      "PATH=.",
+      "GIT_AUTHOR_NAME='$(./run)'",
+      "eval",
+      "git() {",
+      "f() {",
+      "f",
+      "trap",
+      "EXIT",
+    ],
+    ...[
+      "'",
+      '"',
+      "\\",
+      "#",
+      "<<E",
+      "E",
+      ">",
+      "<",
+      "2>&1",
+      ">/dev/null",
+      "<(./run)",
+      "$'\\x2e/run'",
+      "*",
+      "{./run,x}",
+      "~",
+      "time",
+      "coproc",
+      ".",
+      "exec",
+    ],
+    ...[
+      "printf",
+      "%s",
+      "set",
+      "-e",
+      "--",
+      "exit",
+      "true",
+      "-C",
+      "-c",
+      "core.pager=./run",
+      "user.name=x",
+      "-m",
+      "ext::./run",
+      "../x",
+      "-o",
+      "sh",
+      "read",
+    ],
+  ]
+
+  it("nothing that is taken for git's own work runs anything else", () => {
+    const folder = mkdtempSync(join(tmpdir(), "codespace-gitwork-"))
+    try {
+      mkdirSync(join(folder, "bin"))
+      mkdirSync(join(folder, "lib"))
+      for (const [name, text] of [
+        ["bin/git", "exit 0"],
+        ["run", "touch ran"],
+        ["lib/run", "touch ../ran"],
+        ["git", "touch ran"],
+      ] as const)
+        writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+      let state = 7
+      const next = (below: number) => {
+        state = (Math.imul(state, 1103515245) + 12345) >>> 0
+        return (state >>> 8) % below
+      }
+      let known = 0
+      for (let turn = 0; turn < 8000; turn++) {
+        const words = Array.from({ length: 1 + next(6) }, () => pieces[next(pieces.length)])
+        words.splice(next(words.length + 1), 0, [";", "\n", "&&", ""][next(4)], "git remote add x y", [";", "\n", "||", ""][next(4)])
+        const script = words.join(" ")
+        if (work(script) !== "known") continue
+        known++
+        for (const shell of shells) {
+          const env = { PATH: `${folder}/bin:/usr/bin:/bin`, X: "a[$(./run)]", LANG: "C" }
+          spawnSync(shell, ["-c", script], { cwd: folder, env, stdio: "ignore", timeout: 5000 })
+          assert.isFalse(existsSync(join(folder, "ran")), `${shell}: ${JSON.stringify(script)}`)
+        }
+      }
+      assert.isAbove(known, 60)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
 })
