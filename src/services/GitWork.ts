@@ -17,9 +17,14 @@ export type GitWork =
 
 const NONE: GitWork = { _tag: "none" }
 
+/** Characters of a text that is looked at; git's own work is short, and to read takes time. */
+const LONGEST = 20_000
+
 /** Whether it is worth looking at. */
-export const mentionsGit = (line: Execution["line"]): boolean =>
-  "script" in line ? /\bgit\b/u.test(line.script) : line.argv.some((word) => /\bgit\b/u.test(word))
+export const mentionsGit = (line: Execution["line"]): boolean => {
+  const texts = "script" in line ? [line.script] : line.argv
+  return texts.some((text) => /\bgit\b/u.test(text)) && texts.reduce((sum, { length }) => sum + length, 0) <= LONGEST
+}
 
 /** `variables` are the names that the call sets; `parse` reads a shell's text. */
 export const gitWorkOf = (line: Execution["line"], variables: ReadonlyArray<string>, parse: (text: string) => ShellText): GitWork => {
@@ -44,7 +49,7 @@ export const gitWorkOf = (line: Execution["line"], variables: ReadonlyArray<stri
 const VARIABLES = /^(GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|LANG|LC_[A-Z]+|TZ|CI|TERM|NO_COLOR)$/u
 
 const textOf = (argv: ReadonlyArray<string>): string | undefined =>
-  argv.length === 3 && /^(\/(usr\/)?bin\/)?(ba|da)?sh$/u.test(argv[0] ?? "") && argv[1] === "-c" ? argv[2] : undefined
+  argv.length === 3 && /^(\/(usr\/)?bin\/)?(ba|da)?sh$/u.test(argv[0] ?? "") && /^-l?c$/u.test(argv[1] ?? "") ? argv[2] : undefined
 
 const isText = (word: CommandWord): word is string => typeof word === "string"
 

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Unbash from "../../src/layers/Unbash.ts"
-import { gitWorkOf } from "../../src/services/GitWork.ts"
+import { gitWorkOf, mentionsGit } from "../../src/services/GitWork.ts"
 import { ShellParser } from "../../src/services/ShellParser.ts"
 
 const parse = await Effect.runPromise(
@@ -49,6 +49,13 @@ describe("git's own work", () => {
       runsHooks: true,
       isCertain: true,
     })
+  })
+
+  it("is looked for only where git is named, and not in long texts", () => {
+    assert.isTrue(mentionsGit({ argv: ["bash", "-lc", "cd x; git status"] }))
+    assert.isFalse(mentionsGit({ script: "npm test" }))
+    assert.isFalse(mentionsGit({ script: `git status #${"x".repeat(20_000)}` }))
+    assert.strictEqual(gitWorkOf({ argv: ["bash", "-lc", "git remote add x y"] }, [], parse)._tag, "known")
   })
 
   const unknown = [
