@@ -1,5 +1,5 @@
 /** What in a workspace could make git run a program of it, although its words are harmless; and what keeps it from some of that. */
-import { lstatSync, realpathSync } from "node:fs"
+import { existsSync, lstatSync, realpathSync } from "node:fs"
 import { dirname, isAbsolute, join } from "node:path"
 import type { Variables } from "../services/ChildEnvironment.ts"
 import { hooksPathIn, programIn, type Setting, settingsOf } from "../services/GitConfig.ts"
@@ -31,6 +31,9 @@ const SETTINGS: ReadonlyArray<readonly [key: string, value: string]> = [
   ["protocol.ext.allow", "never"],
 ]
 
+/** What git and a login shell read of the user's; it may be a link into the workspace. */
+const READ_AT_HOME = [".gitconfig", ".profile", ".bash_profile", ".bash_login", ".bashrc"]
+
 /** Why git could run something of the workspace on the way; undefined when it cannot. */
 export const hazardIn = (
   { folders }: FoundGit,
@@ -39,11 +42,11 @@ export const hazardIn = (
   runsHooks: boolean,
 ): string | undefined => {
   const isInside = (path: string): boolean => places.some((place) => isBelow(place, path) || isBelow(place, nearestReal(path)))
-  const search = (variables["PATH"] ?? "").split(":").find((entry) => !isAbsolute(entry) || isInside(entry))
+  const search = (variables["PATH"] ?? "").split(":").find((entry) => !isAbsolute(entry) || isInside(entry) || isMadeThere(entry))
   if (search !== undefined) return `programs are looked for in "${search}", where commands can write`
   const home = variables["HOME"]
-  const own = home === undefined ? [] : [join(home, ".gitconfig"), join(variables["XDG_CONFIG_HOME"] ?? join(home, ".config"), "git")]
-  const global = own.find(isInside)
+  const own = home === undefined ? [] : READ_AT_HOME.map((name) => join(home, name))
+  const global = [...own, join(variables["XDG_CONFIG_HOME"] ?? join(home ?? "/", ".config"), "git")].find(isInside)
   if (global !== undefined) return `"${global}" lies in the workspace`
   for (const folder of folders) {
     const settings = [join(folder, "config"), join(folder, "config.worktree")].map(settingsIn)
@@ -56,6 +59,9 @@ export const hazardIn = (
   }
   return runsHooks && ownersHooksPath(variables) ? "hooks would run (core.hooksPath of the user)" : undefined
 }
+
+/** In there a command finds a folder of its workspace's, but for what exists on the host and is shown. */
+const isMadeThere = (path: string): boolean => /^\/(var\/)?tmp(\/|$)/u.test(path) && !existsSync(path)
 
 const nearestReal = (path: string): string => {
   try {

@@ -101,7 +101,7 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
 
   test("runs no hook and no program of the workspace on the way", () =>
     Effect.gen(function* () {
-      const { call, git, path, text, write } = yield* house
+      const { call, git, path, run, text, write } = yield* house
       const hook = (name: string) => {
         mkdirSync(path(".git/hooks"), { recursive: true })
         writeFileSync(path(`.git/hooks/${name}`), "#!/bin/sh\ntouch hooked\n")
@@ -112,6 +112,16 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
       assert.isFalse(existsSync(path("hooked")))
       const pushed = yield* call("git push -u lib-source trunk")
       assert.include(pushed.notes?.join(), "hooks would run")
+      const env = { GIT_AUTHOR_NAME: "a", HOME: join(path("."), "home") }
+      const own = yield* run("git remote add up ../x", { env, git: { _tag: "known", runsHooks: false, isCertain: true } })
+      assert.include(own.notes?.join(), "lies in the workspace")
+      for (const folder of [path("bin"), "/tmp/codespace-is-not-there", "bin", ""]) {
+        const first = yield* run("git remote add up ../x", {
+          env: { PATH: `${folder}:/usr/bin:/bin` },
+          git: { _tag: "known", runsHooks: false, isCertain: true },
+        })
+        assert.include(first.notes?.join(), "programs are looked for in", folder)
+      }
       write({ "node_modules/x/f": "1" })
       git("node_modules/x", "init", "-q")
       git("node_modules/x", "config", "filter.x.clean", "./evil")
