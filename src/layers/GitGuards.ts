@@ -65,7 +65,7 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
     let number = 0
 
     const repair = Effect.suspend(() => {
-      const notes = readdirSync(folder).flatMap((name) => {
+      const notes = recordsIn(folder).flatMap((name) => {
         if (identity.isAlive(name.slice(0, name.lastIndexOf("-")))) return []
         const path = join(folder, name)
         const record = readRecord(path)
@@ -82,7 +82,7 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
 
     /** Another server's command that may write configuration in one of the places now. */
     const isElsewhere = (places: ReadonlyArray<string>): boolean =>
-      readdirSync(folder).some((name) => {
+      recordsIn(folder).some((name) => {
         const other = name.startsWith(`${identity.self}-`) ? undefined : readRecord(join(folder, name))
         return other?.places?.some((there) => places.some((place) => isBelow(place, there) || isBelow(there, place))) === true
       })
@@ -151,6 +151,15 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
     })
     return { admit }
   })
+
+/** None where somebody took the folder away. */
+const recordsIn = (folder: string): ReadonlyArray<string> => {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}
 
 /** Undefined when it could not be done. */
 const settled = (record: Before): ReadonlyArray<string> | undefined => {
