@@ -59,7 +59,7 @@ export const layer = (
       // A server that never runs a command needs no watchdog.
       const guarded = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
       const markOf = (name: string) => `${identity.self}/${name}`
-      const scribe = Scribe.isPossible() ? yield* Scribe.make(spools) : undefined
+      const scribe = yield* Scribe.make(spools)
       const ready = yield* makeReady({ folder: spools, markOf, hasLeaks: () => terminals.size > 0, scribe })
       return ProcessSpawner.of({
         spawn: (request) =>

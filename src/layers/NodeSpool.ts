@@ -17,6 +17,7 @@ import {
   statSync,
   watch,
   writeFileSync,
+  writeSync,
 } from "node:fs"
 import { Effect } from "effect"
 import type { Gap, Spool } from "../services/ProcessSpawner.ts"
@@ -30,35 +31,62 @@ const WITHOUT_NOTICES = 25
 export const create = (path: string): number =>
   openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, 0o600)
 
+/**
+ * Creates one for a program that gets the file itself, and empties it when it opens it anew by name. It begins with a mark
+ * that is not part of the output: when the mark is gone, so is something else.
+ */
+export const createMarked = (path: string): number => {
+  const file = create(path)
+  try {
+    writeSync(file, MARK)
+    return file
+  } catch (error) {
+    closeSync(file)
+    throw error
+  }
+}
+
+const MARK = new TextEncoder().encode("\0spool of output\n")
+
+const hasMark = (path: string): boolean => Buffer.compare(readAt(path, 0, MARK.length), MARK) === 0
+
 /** The first bytes, as text. */
-export const start = (path: string): string => new TextDecoder().decode(readAt(path, 0, 1000))
+export const start = (path: string): string => new TextDecoder().decode(readAt(path, hasMark(path) ? MARK.length : 0, 1000))
+
+export interface FileSpool extends Spool {
+  /** Nobody has emptied it, as far as that can be seen: by the mark. */
+  readonly isWhole: () => boolean
+}
 
 /** A spool somebody removed reads as empty. */
-export const open = (path: string): Spool => {
+export const open = (path: string, isMarked: boolean = hasMark(path)): FileSpool => {
   const given = gapOf(path)
+  /** Bytes of the file before the output. */
+  const before = () => (isMarked && hasMark(path) ? MARK.length : 0)
   return {
-    size: Effect.sync(() => sizeOf(path)),
+    isWhole: () => !isMarked || hasMark(path),
+    size: Effect.sync(() => Math.max(0, sizeOf(path) - before())),
     gap: () => given,
     giveBack: (from, to) =>
       Effect.suspend(() => {
         const start = given.to > given.from ? given.to : from
-        const before = { ...given }
+        const last = { ...given }
         if (to <= start) return Effect.succeed(true)
         // Said before it is done, so that nobody reads what is about to go.
         Object.assign(given, { from: given.to > given.from ? given.from : from, to })
         writeGap(path, given)
-        return Effect.tap(punch(path, start, to), (isDone) =>
+        return Effect.tap(punch(path, start + before(), to + before()), (isDone) =>
           isDone
             ? Effect.void
             : Effect.sync(() => {
-                Object.assign(given, before)
+                Object.assign(given, last)
                 writeGap(path, given)
               }),
         )
       }),
-    read: (offset, length) => Effect.sync(() => readAt(path, offset, length)),
-    grown: (size) => Effect.callback((resume) => onGrowth(path, size, () => resume(Effect.void))),
-    cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size))),
+    read: (offset, length) => Effect.sync(() => readAt(path, offset + before(), length)),
+    grown: (size) => Effect.callback((resume) => onGrowth(path, size + before(), () => resume(Effect.void))),
+    cut: (size) => Effect.sync(() => withFile(path, "r+", (file) => ftruncateSync(file, size + before()))),
     remove: Effect.sync(() => {
       rmSync(path, { force: true })
       rmSync(path + GAP, { force: true })

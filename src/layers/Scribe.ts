@@ -8,6 +8,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs"
 import { basename, join } from "node:path"
 import { Deferred, Effect, type Scope } from "effect"
+import { searchPath } from "./HostEnvironment.ts"
 
 export interface Pipe {
   /** The end for a program; whoever asked for the pipe closes it. */
@@ -23,8 +24,8 @@ export interface Scribe {
   readonly open: (spool: string) => Pipe
 }
 
-/** Pipes made at a time. */
-const BATCH = 16
+/** Pipes made at a time, while nothing else is done here: for most servers once. */
+const BATCH = 64
 /** Milliseconds after the end of a copy in which its process is certainly there to be taken leave of. */
 const REAP_AFTER = 100
 
@@ -40,9 +41,11 @@ while read -r pipe spool; do
   if [ -n "$pipe" ]; then { copy "$pipe" <"pipes/$pipe" >>"$spool" || { echo "F $pipe"; echo "E $pipe"; } >&3; } 2>/dev/null & fi
 done`
 
-/** Works in `folder` until the scope ends. Its shell is started with the first pipe. */
-export const make = (folder: string): Effect.Effect<Scribe, never, Scope.Scope> =>
+/** Works in `folder` until the scope ends; undefined where pipes cannot be made. Its shell is started with the first pipe. */
+export const make = (folder: string): Effect.Effect<Scribe | undefined, never, Scope.Scope> =>
   Effect.gen(function* () {
+    const program = folders.map((place) => join(place, "mkfifo")).find((file) => existsSync(file))
+    if (process.platform !== "linux" || program === undefined) return undefined
     const free: Array<string> = []
     let made = 0
     let shell: Shell | undefined
@@ -51,7 +54,7 @@ export const make = (folder: string): Effect.Effect<Scribe, never, Scope.Scope> 
       if (free.length === 0) {
         const names = Array.from({ length: BATCH }, () => String(made++))
         mkdirSync(join(folder, "pipes"), { recursive: true, mode: 0o700 })
-        execFileSync("mkfifo", ["-m", "600", ...names], { cwd: join(folder, "pipes"), stdio: "ignore" })
+        execFileSync(program, ["-m", "600", ...names], { cwd: join(folder, "pipes"), stdio: "ignore" })
         free.push(...names)
       }
       return free.pop() as string
@@ -74,8 +77,8 @@ export const make = (folder: string): Effect.Effect<Scribe, never, Scope.Scope> 
     }
   })
 
-/** Whether there is what a scribe needs. */
-export const isPossible = (): boolean => process.platform === "linux" && ["/usr/bin/mkfifo", "/bin/mkfifo"].some((file) => existsSync(file))
+/** Where programs of the system are found. */
+const folders: ReadonlyArray<string> = ["/usr/bin", "/bin", ...searchPath()]
 
 interface Shell {
   readonly hasEnded: () => boolean
@@ -93,7 +96,7 @@ interface Copy {
 /** `release` is told of each pipe that can be used again. */
 const start = (folder: string, release: (pipe: string) => void): Shell => {
   const child: ChildProcess = spawn("/bin/sh", ["-c", COPY, "sh"], {
-    ...{ cwd: folder, env: { PATH: "/usr/bin:/bin" }, stdio: ["pipe", "pipe", "ignore"], detached: true },
+    ...{ cwd: folder, env: { PATH: folders.join(":") }, stdio: ["pipe", "pipe", "ignore"], detached: true },
   })
   const copies = new Map<string, Copy>()
   let reaping: NodeJS.Timeout | undefined

@@ -15,7 +15,7 @@ import type { Pipe, Scribe } from "./Scribe.ts"
 import { errorsOf } from "./SpoolFolder.ts"
 
 /** This side of the streams. */
-export type OwnSide = Pick<Child, "spool" | "errors" | "isKept" | "write" | "pendingInput" | "closeInput" | "resize" | "closed">
+export type OwnSide = Pick<Child, "spool" | "errors" | "losses" | "write" | "pendingInput" | "closeInput" | "resize" | "closed">
 
 export interface Opened {
   readonly standard: Standard
@@ -104,8 +104,9 @@ const openFiles = (
   const side = sideOf(request, path, pipes)
   try {
     const input = kept(inputOf(request.stdin, `${path}.in`))
-    const output = kept(NodeSpool.create(path))
-    const errors = request.split ? kept(NodeSpool.create(errorsOf(path))) : output
+    const create = scribe === undefined ? NodeSpool.createMarked : NodeSpool.create
+    const output = kept(create(path))
+    const errors = request.split ? kept(create(errorsOf(path))) : output
     const own = { pipes: scribe === undefined ? undefined : outputs(scribe), release, ...side }
     return { opened: { standard: [input, output, errors], isTerminal: false, ...own }, pipes }
   } catch (error) {
@@ -115,8 +116,12 @@ const openFiles = (
   }
 }
 
+const UNWRITTEN = "a part of its output is missing: it could not be written to the server's state folder"
+const EMPTIED =
+  "it opened its own output anew by name (such as >/dev/stderr), and with that emptied the file it writes into here: what it had written before is gone; >&2 and >>/dev/stderr do no harm"
+
 const sideOf = ({ split }: Wanted, path: string, pipes: ReadonlyArray<Pipe>): Pick<Opened, "discard" | "ownSide"> => {
-  const isKept = Effect.suspend(() => Effect.map(Effect.all(pipes.map(({ copied }) => copied)), (all) => all.every(Boolean)))
+  const isCopied = Effect.suspend(() => Effect.map(Effect.all(pipes.map(({ copied }) => copied)), (all) => all.every(Boolean)))
   const remove = () => {
     for (const file of [path, errorsOf(path), `${path}.in`]) rmSync(file, { force: true })
   }
@@ -124,13 +129,19 @@ const sideOf = ({ split }: Wanted, path: string, pipes: ReadonlyArray<Pipe>): Pi
     discard: () => {
       remove()
       // A copy that begins only now makes its spool anew.
-      if (pipes.length > 0) Effect.runFork(Effect.andThen(isKept, Effect.sync(remove)))
+      if (pipes.length > 0) Effect.runFork(Effect.andThen(isCopied, Effect.sync(remove)))
     },
-    ownSide: ({ closed, isDeaf, stdin }) => ({
-      ...{ spool: NodeSpool.open(path), errors: split ? NodeSpool.open(errorsOf(path)) : undefined, closed, isKept },
-      ...pipeSide(stdin, isDeaf),
-      resize: undefined,
-    }),
+    ownSide: ({ closed, isDeaf, stdin }) => {
+      const isMarked = pipes.length === 0
+      const spool = NodeSpool.open(path, isMarked)
+      const errors = split ? NodeSpool.open(errorsOf(path), isMarked) : undefined
+      const isWhole = Effect.sync(() => spool.isWhole() && errors?.isWhole() !== false)
+      const losses = Effect.map(Effect.all([isCopied, isWhole]), ([copied, whole]) => [
+        ...(copied ? [] : [UNWRITTEN]),
+        ...(whole ? [] : [EMPTIED]),
+      ])
+      return { spool, errors, closed, losses, ...pipeSide(stdin, isDeaf), resize: undefined }
+    },
   }
 }
 
@@ -176,7 +187,7 @@ const openTerminalSpool = (path: string, terminal: Terminal): Opened => {
       rmSync(path, { force: true })
     },
     ownSide: ({ closed, expect }) => ({
-      ...{ spool: NodeSpool.open(path), errors: undefined, isKept: Effect.succeed(true) },
+      ...{ spool: NodeSpool.open(path, false), errors: undefined, losses: Effect.succeed([]) },
       write: (bytes) => {
         if (bytes.includes(INTERRUPT)) expect("SIGINT")
         return terminal.write(bytes)

@@ -88,12 +88,12 @@ export const supervise = Effect.fnUntraced(function* (
   const denials = yield* process.entrance.denials
   // Until then a process that nobody saw may still be there; what cannot be ended has its note already.
   yield* Effect.timeoutOption(process.child.closed, ESCAPE_AFTER)
-  const isKept = yield* Effect.timeoutOption(process.child.isKept, ESCAPE_AFTER)
+  const losses = Option.getOrElse(yield* Effect.timeoutOption(process.child.losses, ESCAPE_AFTER), () => [STILL_OPEN])
   const { dropped, keptBytes } = yield* settleSpools(process)
   const endedAt = yield* now
   const durationMs = Math.round(endedAt - process.startedAt)
   const failed = "code" in exit && exit.code === 0 ? [] : (process.entrance.ifItFails ?? [])
-  const notes = [...notesOf(process, escaped, dropped), ...outputNotes(isKept), ...denials.notes, ...failed]
+  const notes = [...notesOf(process, escaped, dropped), ...losses, ...denials.notes, ...failed]
   process.ending = {
     ...causeOf(process, exit),
     exit,
@@ -224,9 +224,7 @@ const notesOf = (process: ManagedProcess, escaped: ReadonlyArray<Descendant>, dr
   return notes
 }
 
-const outputNotes = (isKept: Option.Option<boolean>): ReadonlyArray<string> => {
-  if (Option.isNone(isKept)) return ["a process outside of it still has its output open, which may grow"]
-  return isKept.value ? [] : ["a part of its output is missing: it could not be written to the server's state folder"]
-}
+/** Of a process that was handed the output, over a socket perhaps. */
+const STILL_OPEN = "a process outside of it still has its output open, which may grow"
 
 const identityOf = ({ pid, start }: Descendant): string => `${pid}.${start}`

@@ -75,8 +75,8 @@ export interface Child {
   /** Both streams, or stdout alone when they are split. */
   readonly spool: Spool
   readonly errors: Spool | undefined
-  /** Completes when all that was written is in the spools; false when there was no room for a part of it. */
-  readonly isKept: Effect.Effect<boolean>
+  /** Completes when all that was written is in the spools, with sentences about what is not. */
+  readonly losses: Effect.Effect<ReadonlyArray<string>>
   /** Completes when the pipe took all of it; a process that does not read makes only this caller wait. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void, InputClosed | LimitExceeded>
   /** Bytes written here that the pipe has not taken yet. */

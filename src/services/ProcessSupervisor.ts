@@ -37,6 +37,7 @@ import { shellCommand } from "./ShellScript.ts"
 /** Milliseconds a process has for SIGTERM when the server stops, and all of them together to be gone. */
 const STOP_GRACE = 1000
 const STOP_LIMIT = 2800
+
 export class ProcessSupervisor extends Context.Service<
   ProcessSupervisor,
   {

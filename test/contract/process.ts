@@ -134,6 +134,20 @@ export const processContract = (layer: Layer.Layer<ProcessSupervisor>, by: Holdi
         }),
       )
 
+    if (by === "group")
+      live("says so when a program opens its output anew and empties it with that, and nothing when it does it properly", () =>
+        Effect.gen(function* () {
+          const emptied = yield* run(shell("echo before; echo b >/dev/stderr; echo after"))
+          assert.match(emptied.notes?.join() ?? "", /opened its own output anew by name/u)
+          assert.match(emptied.output, /after\n$/u)
+          const split = yield* run(shell("echo before >&2; echo b >/dev/stderr; echo after", { split: true }))
+          assert.match(split.notes?.join() ?? "", /opened its own output anew by name/u)
+          const proper = yield* run(shell("echo a; echo b >>/dev/stderr; echo c >&2"))
+          assert.deepInclude(proper, { output: "a\nb\nc\n", total_bytes: 6 })
+          assert.isUndefined(proper.notes)
+        }),
+      )
+
     live("keeps what a program wrote last when it is killed, and when it kills all it can reach", () =>
       Effect.gen(function* () {
         const long = "head -c 70000 /dev/zero; printf last; "

@@ -30,7 +30,7 @@ class Puppet {
     exit: Deferred.await(this.exit),
     hasExited: () => Deferred.isDoneUnsafe(this.exit),
     closed: Effect.void,
-    isKept: Effect.succeed(true),
+    losses: Effect.succeed([]),
     spool: {
       size: Effect.sync(() => this.output.length),
       read: (offset, length) => Effect.sync(() => new TextEncoder().encode(this.output.slice(offset, offset + length))),
