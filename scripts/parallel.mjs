@@ -17,7 +17,7 @@ const run = () =>
   new Promise((resolve) => {
     const chosen = files.length === 0 ? FILES : files
     const child = spawn(process.execPath, [vitest, "run", "-t", names, "--testTimeout=300000", ...chosen], {
-      env: { ...process.env, NO_COLOR: "1", SOAK_COMMANDS: process.env["SOAK_COMMANDS"] ?? "100" },
+      env: { ...process.env, NO_COLOR: "1", TEST_PATIENCE: times, SOAK_COMMANDS: process.env["SOAK_COMMANDS"] ?? "100" },
       stdio: ["ignore", "pipe", "pipe"],
     })
     let text = ""

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as LoginShell from "../../src/layers/LoginShell.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
+import { patient } from "../support/Patience.ts"
 import { carriers, layerSupervisor, requestOf, temporaryFolder } from "../support/Processes.ts"
 
 const hasBash = existsSync("/bin/bash")
@@ -32,7 +33,7 @@ describe.skipIf(!hasBash)("a login shell", () => {
       const host = yield* userWith("sleep 60 & sleep 60; export PATH=/never")
       const from = performance.now()
       assert.deepStrictEqual(yield* LoginShell.path(host), [])
-      assert.isBelow(performance.now() - from, 4000)
+      assert.isBelow(performance.now() - from, patient(4000))
       assert.deepStrictEqual(carriers(`HOME=${host.HOME}`), [])
     }),
   )
@@ -40,7 +41,10 @@ describe.skipIf(!hasBash)("a login shell", () => {
   it.live("that reads its input or the terminal gets neither, and goes on (R064)", () =>
     Effect.gen(function* () {
       const host = yield* userWith("read -r name; read -r other </dev/tty; stty -echo </dev/tty; export PATH=/opt/after:$PATH")
-      assert.deepStrictEqual((yield* LoginShell.path(host)).slice(0, 1), ["/opt/after"])
+      let folders: ReadonlyArray<string> = []
+      // It has two seconds, which may be too few for it where many tests run at once.
+      for (let tries = 0; folders.length === 0 && tries < patient(1); tries++) folders = yield* LoginShell.path(host)
+      assert.deepStrictEqual(folders.slice(0, 1), ["/opt/after"])
     }),
   )
 

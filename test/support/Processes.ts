@@ -13,6 +13,7 @@ import { WorkspaceId } from "../../src/schema/Workspace.ts"
 import type { StartRequest } from "../../src/services/ProcessStart.ts"
 import { ProcessSupervisor } from "../../src/services/ProcessSupervisor.ts"
 import { type Confines, Sandbox } from "../../src/services/Sandbox.ts"
+import { patient } from "./Patience.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "codespace-"))),
@@ -105,10 +106,10 @@ export const contentOf = (path: string): string => {
   }
 }
 
-/** Waits until a state is reached; fails when it is not within ten seconds. */
+/** Waits until a state is reached; fails when it is not in time. */
 export const until = (isReached: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => (isReached() ? Effect.void : Effect.fail("not yet"))).pipe(
     Effect.retry(Schedule.spaced(10)),
-    Effect.timeout(10_000),
+    Effect.timeout(patient(10_000)),
     Effect.orDie,
   )
