@@ -3,6 +3,7 @@
  * one can be made; it writes into a spool file that only this user can read, and carries a mark that its descendants
  * inherit. Children are started from this thread, and nothing of their output is held here.
  */
+import { randomBytes } from "node:crypto"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Exit, Layer, Schedule, Scope, Semaphore } from "effect"
@@ -56,9 +57,11 @@ export const layer = (
       const terminals = new Set<string>()
       const turn = turnsOf(yield* Semaphore.make(1))
       const scope = yield* Effect.scope
+      // One program may have several of these layers, at the same time or one after the other.
+      const own = `${identity.self}/${randomBytes(4).toString("hex")}`
       // A server that never runs a command needs no watchdog.
-      const guarded = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${identity.self}/`), scope))
-      const markOf = (name: string) => `${identity.self}/${name}`
+      const guarded = yield* Effect.cached(Scope.provide(Watchdog.start(`${MARK}=${own}/`), scope))
+      const markOf = (name: string) => `${own}/${name}`
       const scribe = yield* Scribe.make(spools)
       const ready = yield* makeReady({ folder: spools, markOf, hasLeaks: () => terminals.size > 0, scribe })
       return ProcessSpawner.of({

@@ -1,18 +1,19 @@
 /**
- * One small process beside the server that outlives it when it is killed: it then ends everything that carries the
+ * One small process beside the server that outlives it, also when it is killed: it then ends everything that carries the
  * server's mark. Where namespaces hold commands there is hardly anything left for it, a sandbox that was just being made
- * at most; where they do not, it is what a kill of the server meets.
+ * at most; where they do not, it is what a kill of the server meets. A server that closes in order leaves such a sandbox
+ * too: bubblewrap's inner process waits for ever for an outer one that was ended before it was through.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { Effect, type Scope } from "effect"
 
 /**
- * Waits for the end of its input. A line before it means that the server closed in order and nothing is left. What was
- * just being started shows its mark a moment later, so it looks until there has been nothing several times.
+ * Waits for the end of its input. What was just being started shows its mark a moment later, so it looks until there has been
+ * nothing several times.
  */
 const WATCH = `trap '' TERM HUP INT QUIT
-read -r line && exit
+read -r line
 calm=0 round=0
 while [ $calm -lt 5 ] && [ $round -lt 100 ]; do
   round=$((round + 1))
@@ -33,7 +34,7 @@ export const start = (mark: string): Effect.Effect<void, never, Scope.Scope> =>
             child.unref()
             return child
           }),
-          (child) => Effect.sync(() => void child.stdin.end("bye\n")),
+          (child) => Effect.sync(() => void child.stdin.end()),
         ),
       )
     : Effect.void
