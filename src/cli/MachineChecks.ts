@@ -112,10 +112,7 @@ export const sandbox = (isRequired: boolean): Check =>
     const confined = yield* Effect.result(examine({ ...STRICTEST, root: folder }, "read_only"))
     if (Result.isFailure(confined)) {
       const found = `commands cannot be confined: ${confined.failure.cause}; ${held}`
-      const fix =
-        process.platform === "linux"
-          ? "apt install bubblewrap (or your system's way), and let your user make namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
-          : "run on Linux where commands must be confined, or in a virtual machine"
+      const fix = process.platform === "linux" ? NAMESPACES_FIX : "run on Linux where commands must be confined, or in a virtual machine"
       return isRequired
         ? wrong("sandbox", `${found}; a workspace with sandbox "required" runs no command`, fix)
         : note("sandbox", found, fix)
@@ -142,6 +139,10 @@ const STRICTEST: Omit<Confines, "root"> = {
   profile: { ...builtInProfiles.get("read-only")!, exec: "on" },
   sandbox: "required",
 }
+
+/** What lets commands be confined on Linux. */
+export const NAMESPACES_FIX =
+  "apt install bubblewrap (or your system's way), and let your user make namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
 
 const programOnPath = (name: string): string | undefined =>
   searchPath()

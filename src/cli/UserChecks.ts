@@ -3,9 +3,11 @@ import { execFile } from "node:child_process"
 import { accessSync, constants } from "node:fs"
 import { Effect, Result } from "effect"
 import { attempt, existingPart } from "../layers/Folders.ts"
+import { searchPath } from "../layers/HostEnvironment.ts"
 import { homeOf } from "../layers/WorkerUser.ts"
 import type { AppConfig, WorkerUser, WorkspaceSettings } from "../services/AppConfig.ts"
-import { type Finding, ok, wrong } from "./Finding.ts"
+import { type Finding, note, ok, wrong } from "./Finding.ts"
+import { NAMESPACES_FIX } from "./MachineChecks.ts"
 
 /** One finding for each environment with a user of its own. */
 export const users = ({ stateFolder, workspaces }: AppConfig["Service"]): Effect.Effect<ReadonlyArray<Finding>> => {
@@ -60,12 +62,24 @@ const problemOf = Effect.fnUntraced(function* (
       `chown -R ${user.uid}:${user.gid} ${realRoot}, and let others pass the folders above it (chmod o+x)`,
     )
   }
-  return undefined
+  const confining = workspaces.filter(({ sandbox }) => sandbox !== "off")
+  if (process.platform !== "linux" || confining.length === 0 || (yield* runs(user, CONFINED))) return undefined
+  const isRequired = confining.some(({ sandbox }) => sandbox === "required")
+  return (isRequired ? wrong : note)(
+    "user",
+    `commands of ${textOf(user)} cannot be confined${isRequired ? ', and a workspace with sandbox "required" runs none without' : ""}`,
+    NAMESPACES_FIX,
+  )
 })
+
+/** What a user needs who is not root: namespaces of its own, and a new /proc in them. */
+const CONFINED = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
 
 const textOf = ({ gid, name, uid }: WorkerUser): string => `${name} (${uid}:${gid})`
 
 const runs = ({ gid, uid }: WorkerUser, [program = "", ...args]: ReadonlyArray<string>): Effect.Effect<boolean> =>
   Effect.callback((resume) => {
-    execFile(program, args, { uid, gid, cwd: "/", env: {}, timeout: 10_000 }, (error) => resume(Effect.succeed(error === null)))
+    execFile(program, args, { uid, gid, cwd: "/", env: { PATH: searchPath().join(":") }, timeout: 10_000 }, (error) =>
+      resume(Effect.succeed(error === null)),
+    )
   })

@@ -3,7 +3,7 @@
  * that patches, commands, sandbox, recovery and a detached lifetime work as they do elsewhere.
  */
 import { spawnSync } from "node:child_process"
-import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
 import { homeOf } from "../../src/layers/WorkerUser.ts"
@@ -77,6 +77,8 @@ const canNobody = (script: string): boolean => {
   return spawnSync(program, args, { env: { PATH: process.env["PATH"] ?? "" } }).status === 0
 }
 
+const canConfine = canNobody("exec bwrap --ro-bind / / true")
+
 describe.skipIf(nobody === undefined)("a worker of another user", { timeout: 60_000 }, () => {
   it("is that user to the kernel, with no group and no right besides", async () => {
     const made = make({})
@@ -125,8 +127,7 @@ describe.skipIf(nobody === undefined)("a worker of another user", { timeout: 60_
     const ran = await server.call("exec_command", { script: "id -u; cat a.txt; touch d.txt", yield_ms: 20_000 })
     expect(ran).toMatchObject({ output: "65534\nnew\n", exit_code: 0 })
     // Where this machine confines an ordinary user's commands it confines these.
-    const bare = spawnSync("setpriv", [...(nobody?.as.slice(1) ?? []), "bwrap", "--ro-bind", "/", "/", "true"])
-    if (bare.status === 0) expect(ran["sandbox"]).toMatch(/^bubblewrap/u)
+    if (canConfine) expect(ran["sandbox"]).toMatch(/^bubblewrap/u)
     else console.warn("commands of nobody are not confined here, which is not tested")
     expect(statSync(join(made.workspace, "d.txt")).uid).toBe(uid)
     const state = join(made.own, "state")
@@ -194,11 +195,9 @@ describe.skipIf(nobody === undefined)("a worker of another user", { timeout: 60_
     const made = make({})
     chownSync(made.workspace, 0, 0)
     chmodSync(made.workspace, 0o700)
-    const doctor = () => {
-      const { stdout } = spawnSync(process.execPath, [main, "doctor", "--json", "--config", made.config], {
-        env: made.env,
-        encoding: "utf8",
-      })
+    const doctor = (PATH: string = made.env.PATH) => {
+      const env = { ...made.env, PATH }
+      const { stdout } = spawnSync(process.execPath, [main, "doctor", "--json", "--config", made.config], { env, encoding: "utf8" })
       const { findings } = JSON.parse(stdout) as { readonly findings: ReadonlyArray<{ readonly part: string }> }
       return findings.filter(({ part }) => part === "user")
     }
@@ -209,6 +208,21 @@ describe.skipIf(nobody === undefined)("a worker of another user", { timeout: 60_
     expect(JSON.stringify(await server.call("read", { path: "a.txt" }))).toMatch(/PATH_PROTECTED.*EACCES/u)
     await killed(server)
     chownSync(made.workspace, uid, uid)
-    expect(doctor()).toMatchObject([{ state: "ok", found: expect.stringContaining("nobody") }])
+    const [found] = doctor()
+    if (canConfine) expect(found).toMatchObject({ state: "ok", found: expect.stringContaining("nobody") })
+    // A bubblewrap that works for root alone, as where the system lets nobody else make namespaces.
+    const bin = join(made.home, "bin")
+    mkdirSync(bin)
+    chmodSync(bin, 0o755)
+    const bwrap = spawnSync("/bin/sh", ["-c", "command -v bwrap"], { encoding: "utf8" }).stdout.trim()
+    writeFileSync(
+      join(bin, "bwrap"),
+      `#!/bin/sh
+[ "$(id -u)" = 0 ] && exec ${bwrap} "$@"
+exit 1
+`,
+    )
+    chmodSync(join(bin, "bwrap"), 0o755)
+    expect(doctor(`${bin}:${made.env.PATH}`)).toMatchObject([{ state: "note", found: expect.stringContaining("cannot be confined") }])
   })
 })
