@@ -9,10 +9,10 @@ import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import type { Profile } from "../schema/Policy.ts"
 import type { Access } from "../schema/Process.ts"
-import { coversWritable, placesOf } from "../services/MountPlan.ts"
+import { inWritable, placesOf } from "../services/MountPlan.ts"
 import type { NetworkProxy } from "../services/NetworkProxy.ts"
 import { isReadOnly } from "../services/Restrictions.ts"
-import { type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
+import { type Ahead, type Confines, type Entrance, type Holding, Sandbox } from "../services/Sandbox.ts"
 import { enforcementOf, levelOf, unconfined } from "../services/SandboxLevel.ts"
 import { ServerIdentity } from "../services/ServerIdentity.ts"
 import { confinedBy, HELD, HELD_WAITING, type Namespaces } from "./BubblewrapArguments.ts"
@@ -88,14 +88,14 @@ const sandboxOn = (
     const { mounts, sweep } = yield* plan(confines, access, { temporary, keeps, more: network.mounts })
     yield* Effect.addFinalizer(() => Effect.sync(() => void sweep.end()))
     const namespaces = { user: way.user, network: network.isOwn }
+    const trace = inWritable(mounts)
     return {
       holding: {
         by: "namespace",
         enter: [...network.enter, way.program, ...confinedBy(namespaces, mounts, store.standIns)],
         files: [store.filter(isStrict(profile, access))],
         waitsAtPipes: true,
-        // Nobody waits for one that is made ahead, so whoever removes a covered file meanwhile would find it again.
-        ...(coversWritable(mounts) ? {} : { standsOn: placesOf(mounts) }),
+        ...(trace === "cover" ? {} : { ahead: { standsOn: placesOf(mounts), wantsQuiet: trace === "show" } }),
         ...(network.onCounters === undefined ? {} : { onCounters: network.onCounters }),
       },
       level: levelOf(BY, profile, access),
@@ -107,6 +107,8 @@ const sandboxOn = (
 })
 
 const BY = "bubblewrap"
+
+const ON_NOTHING: Ahead = { standsOn: [], wantsQuiet: false }
 
 /** What confines the commands of a workspace: not what its operator switched off, and not what lacks something its profile needs. */
 const wayOf = (reach: Reach, { profile, sandbox }: Confines): Reach => {
@@ -138,9 +140,9 @@ const probe = Effect.fnUntraced(function* (store: SandboxStore): Effect.fn.Retur
   const waits = waiting !== undefined && (yield* attempt(program, HELD_WAITING, seen, waiting)) === undefined
   const held = waits ? undefined : yield* attempt(program, HELD, seen)
   const holding: Holding = waits
-    ? { by: "namespace", enter: [program, ...HELD_WAITING], files: [waiting], waitsAtPipes: true, standsOn: [] }
+    ? { by: "namespace", enter: [program, ...HELD_WAITING], files: [waiting], waitsAtPipes: true, ahead: ON_NOTHING }
     : held === undefined
-      ? { by: "namespace", enter: [program, ...HELD], standsOn: [] }
+      ? { by: "namespace", enter: [program, ...HELD], ahead: ON_NOTHING }
       : { by: "group", why: `pid namespaces cannot be made here (${held})` }
   if (!isKnownMachine(process.arch)) return { by: "nothing", holding, why: `its filter knows no machine of kind ${process.arch}` }
   const filter = store.filter(true)

@@ -23,6 +23,8 @@ const KEPT_FOR = Duration.seconds(60)
 /** Milliseconds after which a command counts as one that goes on, and those in which its answer is given before anything else. */
 const GOES_ON = 50
 const ANSWERED_WITHIN = 3
+/** Milliseconds without another command in which whoever reads or clears up after one is likely to be done. */
+const QUIET = 1000
 
 export interface ReadyNamespaces {
   /** Starts a program in one that is ready, with its spool at `path`; undefined when there is none that fits. */
@@ -32,7 +34,7 @@ export interface ReadyNamespaces {
     mark: string,
     path: string,
   ) => Effect.Effect<{ readonly launched: Launched; readonly opened: Streams.Opened } | undefined>
-  /** Makes one like that of a command, unless there is one: when the command has ended, or gone on for a while. */
+  /** Makes one like that of a command, unless there is one: a little after the command has ended, or gone on for a while. */
   readonly makeAfter: (holding: Namespace, exit: Effect.Effect<unknown>) => void
 }
 
@@ -62,6 +64,8 @@ export const makeReady = ({ folder, hasLeaks, markOf, scribe }: Place): Effect.E
   Effect.gen(function* () {
     /** By kind, those used last at the end. */
     const kinds = new Map<string, Ready>()
+    /** Of each kind that is about to be made the last command that wants it. */
+    const wanted = new Map<string, object>()
     const run = yield* FiberSet.makeRuntime<never>()
     let count = 0
 
@@ -99,9 +103,16 @@ export const makeReady = ({ folder, hasLeaks, markOf, scribe }: Place): Effect.E
       if (kinds.get(kind) === ready && kinds.delete(kind)) discard(ready)
     }
 
+    const makeAfter = Effect.fnUntraced(function* (holding: Namespace, exit: Effect.Effect<unknown>) {
+      const [kind, command] = [kindOf(holding), {}]
+      wanted.set(kind, command)
+      yield* Effect.timeoutOption(exit, GOES_ON)
+      yield* Effect.sleep(holding.ahead?.wantsQuiet === true ? QUIET : ANSWERED_WITHIN)
+      if (wanted.get(kind) === command && wanted.delete(kind)) yield* make(holding)
+    })
+
     return {
-      makeAfter: (holding, exit) =>
-        void run(exit.pipe(Effect.timeoutOption(GOES_ON), Effect.andThen(Effect.sleep(ANSWERED_WITHIN)), Effect.andThen(make(holding)))),
+      makeAfter: (holding, exit) => void (holding.ahead === undefined || run(makeAfter(holding, exit))),
       start: Effect.fnUntraced(function* (request, holding, mark, path) {
         const kind = kindOf(holding)
         const ready = Streams.isPlain(request) ? kinds.get(kind) : undefined
@@ -134,14 +145,14 @@ const kindOf = ({ enter, files, onCounters }: Namespace): string => JSON.stringi
  * What a namespace rests on, as a text that is the same as long as that is; undefined where it is not all there. With the
  * time of birth, since the number of a file that is gone is soon given to another.
  */
-const foundationOf = ({ standsOn }: Namespace): string | undefined => {
+const foundationOf = ({ ahead }: Namespace): string | undefined => {
   const texts = [contentOf("/proc/self/mountinfo")]
-  for (const path of standsOn ?? []) {
+  for (const path of ahead?.standsOn ?? []) {
     const entry = lstatSync(path, { bigint: true, throwIfNoEntry: false })
     if (entry === undefined) return undefined
     texts.push(`${entry.dev}:${entry.ino}:${entry.birthtimeNs}`)
   }
-  return standsOn === undefined ? undefined : texts.join("\n")
+  return texts.join("\n")
 }
 
 const attempted = <A>(make: () => A): A | undefined => {

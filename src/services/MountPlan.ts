@@ -49,12 +49,15 @@ export const placesOf = (plan: ReadonlyArray<Placed>): ReadonlyArray<string> =>
   plan.flatMap((mount) => ("source" in mount && mount.source !== undefined ? [mount.path, mount.source] : [mount.path]))
 
 /**
- * Whether something is covered where the plan lets write. What is to be covered there and goes at just that moment comes
- * back as an empty place to cover.
+ * What of a plan is put on something where the plan lets write: `cover` when a thing is covered there, `show` when it is only
+ * shown in another way. What is to be mounted on and goes at just that moment comes back as an empty place for the mount: of
+ * what is covered always, of what is shown only in the few microseconds between the look at it and the mount.
  */
-export const coversWritable = (plan: ReadonlyArray<Placed>): boolean => {
+export const inWritable = (plan: ReadonlyArray<Placed>): "cover" | "show" | undefined => {
   const writable = plan.filter(({ kind }) => kind === "write")
-  return plan.some(({ kind, path }) => (kind === "deny" || kind === "hide") && writable.some((mount) => isBelow(mount.path, path)))
+  const inside = plan.filter(({ path }) => writable.some((mount) => mount.path !== path && isBelow(mount.path, path)))
+  if (inside.length === 0) return undefined
+  return inside.some(({ kind }) => kind === "deny" || kind === "hide") ? "cover" : "show"
 }
 
 const placedIn = (mount: Mount, outer: Placed | undefined): Placed | undefined => {

@@ -21,8 +21,8 @@ export type Holding =
       readonly enter: ReadonlyArray<string>
       /** Files that `enter` reads, on the descriptors from 4 on. */
       readonly files?: ReadonlyArray<string>
-      /** It may be made ahead of its command, and holds as long as each of these files and folders is the one it was then. */
-      readonly standsOn?: ReadonlyArray<string>
+      /** That it may be made ahead of its command. */
+      readonly ahead?: Ahead
       /**
        * A program that writes into a pipe waits there until all of it is taken, also one that asks not to: node would lose
        * what the pipe has no room for when it ends.
@@ -37,6 +37,14 @@ export type Holding =
       /** Arguments that become the program they are given, confined. */
       readonly enter?: ReadonlyArray<string>
     }
+
+/** What there is to know of a namespace that is made ahead of its command. */
+export interface Ahead {
+  /** It holds as long as each of these files and folders is the one it was when it was made. */
+  readonly standsOn: ReadonlyArray<string>
+  /** Something is mounted where others write: whoever removes that while it is made may find it again, empty. */
+  readonly wantsQuiet: boolean
+}
 
 /** What a command is held to: a workspace, and what its operator says about it. */
 export interface Confines {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { arrange, type Mount } from "../../src/services/MountPlan.ts"
+import { arrange, inWritable, type Mount } from "../../src/services/MountPlan.ts"
 
 const kinds = (mounts: ReadonlyArray<Mount>) => arrange(mounts).map(({ kind, path }) => `${kind} ${path}`)
 const hide = (path: string): Mount => ({ kind: "hide", path, isFolder: true })
@@ -38,5 +38,13 @@ describe("a plan of mounts", () => {
   it("pins nothing where nothing can be renamed, and takes no name for a folder that only begins like one", () => {
     assert.deepStrictEqual(kinds([{ kind: "read", path: "/w", source: "/w" }, pin("/w/.git"), read("/w/.git/config")]), ["read /w"])
     assert.deepStrictEqual(kinds([hide("/w"), hide("/w2"), hide("/w/a")]), ["hide /w", "hide /w2"])
+  })
+
+  it("tells what it would put where others write", () => {
+    const told = (mounts: ReadonlyArray<Mount>) => inWritable(arrange(mounts))
+    assert.strictEqual(told([write("/w"), hide("/h/.ssh"), { kind: "replace", path: "/tmp", source: "/s" }]), undefined)
+    assert.strictEqual(told([{ kind: "read", path: "/w", source: "/w" }, deny("/w/keys")]), undefined)
+    assert.strictEqual(told([write("/w"), read("/w/.git/config")]), "show")
+    assert.strictEqual(told([write("/w"), read("/w/.git/config"), deny("/w/keys")]), "cover")
   })
 })

@@ -167,8 +167,7 @@ export const openWorld = async (who: Who) => {
     mend: async () => {
       for (const name of ["home/.bashrc", "home/.zshenv", "home/.ssh", "home/.config", "outside", "main", "evil", "app2", ...workspaces]) {
         if (fingerprint(at(name)) === asItWas(name)) continue
-        // A namespace that is being made ahead may still be looking at it.
-        rmSync(at(name), { recursive: true, force: true, maxRetries: 5, retryDelay: 20 })
+        rmSync(at(name), { recursive: true, force: true })
         if (existsSync(join(`${base}-as-it-was`, name))) execFileSync("cp", ["-a", join(`${base}-as-it-was`, name), at(name)])
       }
       await revive()
