@@ -17,8 +17,8 @@ import { until } from "../support/Until.ts"
 const isBuilt = existsSync(main)
 if (!isBuilt) console.warn("worker.test.ts is skipped: dist/main.mjs is not built (npm run build)")
 
-/** How often each job is killed in each way; 4 x 3 x this in all. A long run sets 17 or more. */
-const ROUNDS = Number(process.env["CODESPACE_WORKER_DEATHS"] ?? 5)
+/** How often each job is killed in each way; 4 x 3 x this in all, as much as fits a minute. A long run sets 17 or more. */
+const ROUNDS = Number(process.env["CODESPACE_WORKER_DEATHS"] ?? 6)
 
 type Lifetime = "gateway" | "detached"
 type Server = ReturnType<typeof startServer>
