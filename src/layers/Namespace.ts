@@ -118,7 +118,8 @@ export const prepare = (
       },
       discard: () => {
         close()
-        outer.kill("SIGKILL")
+        // Bubblewrap that is killed before it is through leaves a process of its own behind, which waits for ever.
+        cell.letGo()
       },
     }
   } catch {

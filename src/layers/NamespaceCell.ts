@@ -25,6 +25,8 @@ export interface Cell {
   readonly isUp: Effect.Effect<boolean>
   /** Tells it to carry out its order. */
   readonly order: () => void
+  /** Lets it go without one: then it ends, with its namespace, and one that comes up only later does so too. */
+  readonly letGo: () => void
   /** Completes when the program's process is there; fails with what was said instead. */
   readonly started: Effect.Effect<Launched, string>
   /** Who is told the counters of its network. */
@@ -152,6 +154,7 @@ export const makeCell = (outer: ChildProcess, pid: number): Cell => {
     pid,
     isUp: Deferred.await(up),
     order: () => void line.write("G\n"),
+    letGo: () => void line.destroy(),
     started: Deferred.await(started),
     onCounters: undefined,
   }

@@ -1,11 +1,14 @@
 /** What runs in a namespace that was made ahead is held to the same, and finds the same, as what waits for its own. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { type Duration, Effect, Exit, Scope } from "effect"
+import { Context, type Duration, Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import { prepare } from "../../src/layers/Namespace.ts"
+import { MARK } from "../../src/layers/ProcessTree.ts"
+import { Sandbox } from "../../src/services/Sandbox.ts"
 import { profileOf, type WorkshopOptions, workshop } from "../support/Confining.ts"
-import { holding } from "../support/Processes.ts"
+import { carriers, holding, layerSandbox, temporaryFolder } from "../support/Processes.ts"
 import { until as untilSo } from "../support/Until.ts"
 
 if (holding.by === "group") console.warn(`ReadyNamespaces.test.ts is skipped: ${holding.why}`)
@@ -118,6 +121,26 @@ describe.skipIf(holding.by === "group")("a namespace made ahead", () => {
       yield* Scope.close(scope, Exit.void)
       yield* until(() => !existsSync(`/proc/${pid}`))
     }),
+  )
+
+  it.live("let go while it is being made leaves no process behind", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const holding = yield* Context.get(yield* Layer.build(layerSandbox(folder)), Sandbox).holding
+      if (holding.by === "group") return assert.fail(holding.why)
+      const output = openSync(join(folder, "output"), "w")
+      const streams = { standard: ["ignore", output, output], pipes: undefined, isTerminal: false, hasLeaks: false } as const
+      const mark = `ready-test/${process.pid}`
+      for (let round = 0; round < 120; round++) {
+        const waiting = prepare(holding, mark, streams, join(folder, "order"))
+        // At different moments of it, from before it has done anything.
+        yield* Effect.sleep(round / 12)
+        assert.isNotEmpty(carriers(`${MARK}=${mark}`))
+        waiting?.discard()
+        yield* until(() => carriers(`${MARK}=${mark}`).length === 0)
+      }
+      closeSync(output)
+    }).pipe(Effect.scoped),
   )
 
   it.effect("that nobody asks for ends after a minute", () =>
