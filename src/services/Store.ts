@@ -274,9 +274,14 @@ const make = Effect.gen(function* () {
 
   const isOrphan = ({ server: owner, state }: Recorded) => state === "running" && owner !== server.self && !server.isAlive(owner)
 
+  const runningNow = Effect.gen(function* () {
+    return (yield* readable(yield* sql<RawRow>`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`)).operations
+  })
+
   const orphans = Effect.gen(function* () {
-    const { operations } = yield* readable(yield* sql<RawRow>`SELECT * FROM operations WHERE state = 'running' ORDER BY created_at`)
-    return operations.filter(isOrphan)
+    const gone = new Set((yield* runningNow).filter(isOrphan).map(({ server: owner }) => owner))
+    // Read again: what a server recorded between the first reading and its death would be taken for not recorded.
+    return gone.size === 0 ? [] : (yield* runningNow).filter(({ server: owner }) => gone.has(owner))
   }).pipe(refused)
 
   const settleOrphan = Effect.fn("Store.settleOrphan")(function* (operation: Recorded, ending: Ending) {

@@ -1,11 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Sqlite from "../../src/layers/Sqlite.ts"
 import { WorkspaceBusy } from "../../src/schema/Lease.ts"
 import { fromRecord, toRecord } from "../../src/schema/Refusal.ts"
 import { PathEscape } from "../../src/schema/Workspace.ts"
+import { ServerIdentity } from "../../src/services/ServerIdentity.ts"
 import { type Beginning, Store } from "../../src/services/Store.ts"
-import { layerRecords } from "../support/Records.ts"
+import { layerIn, layerRecords } from "../support/Records.ts"
 
 const beginning = (over: Partial<Beginning> = {}): Beginning => ({
   key: undefined,
@@ -109,6 +111,29 @@ layer(layerRecords)("Store", (it) => {
       // Another server was faster: what it recorded stays.
       yield* store.settleOrphan(theirs, { state: "done", result: {} })
       assert.strictEqual(Option.getOrThrow(yield* store.byId(theirs.operationId)).state, "interrupted")
+    }),
+  )
+
+  it.effect("takes what a server recorded right before it died for recorded", () =>
+    Effect.gen(function* () {
+      const lastWords = { say: () => {} }
+      // Whoever asks whether it lives is told no, and it has written something since its operations were read.
+      const identity = Layer.succeed(ServerIdentity, {
+        self: "this",
+        isAlive: () => {
+          lastWords.say()
+          return false
+        },
+      })
+      const [orphan] = yield* Effect.gen(function* () {
+        const store = yield* Store
+        const sql = yield* SqlClient.SqlClient
+        const { operation } = yield* store.begin(beginning({ kind: "exec_command" }))
+        yield* sql`UPDATE operations SET server = 'dying' WHERE operation_id = ${operation.operationId}`
+        lastWords.say = () => Effect.runSync(sql`UPDATE operations SET process_id = 'proc_1', result = '{"state":"running"}'`)
+        return yield* store.orphans
+      }).pipe(Effect.provide(Layer.fresh(layerIn(Sqlite.layerMemory, identity))))
+      assert.deepInclude(orphan, { processId: "proc_1", result: { state: "running" } })
     }),
   )
 
