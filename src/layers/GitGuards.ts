@@ -147,7 +147,12 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
           if (settled(record) !== undefined) rmSync(path, { force: true })
         }).pipe(Effect.ignoreCause({ log: true })),
       )
-      return { keeps: keeperOf(record), variables: withoutPrograms, settle: () => settled(record) ?? [NOT_SETTLED], ifItFails: [] }
+      return {
+        keeps: keeperOf(record),
+        variables: (given) => withoutPrograms(given, places),
+        settle: () => settled(record) ?? [NOT_SETTLED],
+        ifItFails: [],
+      }
     })
     return { admit }
   })

@@ -9,11 +9,15 @@ import { hooksIn } from "./GitHooks.ts"
 import { textAt } from "./GitRecord.ts"
 import { ownersHooksPath } from "./OwnersGit.ts"
 
-/** They count more than any file: neither hooks nor programs of a repository run, and none is found that only lies there. */
-export const withoutPrograms = (given: Variables): Variables => {
+/**
+ * Variables that count more than any file: neither hooks nor programs of a repository run, none is found that only lies there,
+ * and none is looked for where commands can write.
+ */
+export const withoutPrograms = (given: Variables, places: ReadonlyArray<string>): Variables => {
   const first = Number(given["GIT_CONFIG_COUNT"] ?? 0)
   return {
     ...given,
+    PATH: searchedOutside(given, places).join(":"),
     GIT_CONFIG_COUNT: String(first + SETTINGS.length),
     ...Object.fromEntries(
       SETTINGS.flatMap(([key, value], at) => [
@@ -41,9 +45,9 @@ export const hazardIn = (
   variables: Variables,
   runsHooks: boolean,
 ): string | undefined => {
-  const isInside = (path: string): boolean => places.some((place) => isBelow(place, path) || isBelow(place, nearestReal(path)))
-  const search = (variables["PATH"] ?? "").split(":").find((entry) => !isAbsolute(entry) || isInside(entry) || isMadeThere(entry))
-  if (search !== undefined) return `programs are looked for in "${search}", where commands can write`
+  const isInside = insideOf(places)
+  if (!searchedOutside(variables, places).some((folder) => existsSync(join(folder, "git"))))
+    return `git is looked for only where commands can write ("${variables["PATH"] ?? ""}")`
   const home = variables["HOME"]
   const own = home === undefined ? [] : READ_AT_HOME.map((name) => join(home, name))
   const global = [...own, join(variables["XDG_CONFIG_HOME"] ?? join(home ?? "/", ".config"), "git")].find(isInside)
@@ -58,6 +62,17 @@ export const hazardIn = (
     if (runsHooks && (hooksPathIn(all) !== undefined || hooksIn(folder).length > 0)) return `hooks would run ("${folder}")`
   }
   return runsHooks && ownersHooksPath(variables) ? "hooks would run (core.hooksPath of the user)" : undefined
+}
+
+const insideOf =
+  (places: ReadonlyArray<string>) =>
+  (path: string): boolean =>
+    places.some((place) => isBelow(place, path) || isBelow(place, nearestReal(path)))
+
+/** The folders of PATH that no command can write in. What starts a server puts folders of a project there, `npm` for one. */
+const searchedOutside = (variables: Variables, places: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const isInside = insideOf(places)
+  return (variables["PATH"] ?? "").split(":").filter((folder) => isAbsolute(folder) && !isInside(folder) && !isMadeThere(folder))
 }
 
 /** In there a command finds a folder of its workspace's, but for what exists on the host and is shown. */

@@ -101,7 +101,7 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
 
   test("runs no hook and no program of the workspace on the way", () =>
     Effect.gen(function* () {
-      const { call, git, path, run, text, write } = yield* house
+      const { call, git, path, run, start, supervisor, text, write } = yield* house
       const hook = (name: string) => {
         mkdirSync(path(".git/hooks"), { recursive: true })
         writeFileSync(path(`.git/hooks/${name}`), "#!/bin/sh\ntouch hooked\n")
@@ -115,13 +115,20 @@ describe.skipIf(whyUnconfined !== undefined)("git's own work on a configuration"
       const env = { GIT_AUTHOR_NAME: "a", HOME: join(path("."), "home") }
       const own = yield* run("git remote add up ../x", { env, git: { _tag: "known", runsHooks: false, isCertain: true } })
       assert.include(own.notes?.join(), "lies in the workspace")
-      for (const folder of [path("bin"), "/tmp/codespace-is-not-there", "bin", ""]) {
-        const first = yield* run("git remote add up ../x", {
-          env: { PATH: `${folder}:/usr/bin:/bin` },
-          git: { _tag: "known", runsHooks: false, isCertain: true },
-        })
-        assert.include(first.notes?.join(), "programs are looked for in", folder)
+      const work = { _tag: "known", runsHooks: false, isCertain: true } as const
+      // A git in the workspace, and one that a command has put into what it finds as /tmp.
+      write({ "bin/git": "#!/bin/sh\ntouch hooked\n" })
+      chmodSync(path("bin/git"), 0o755)
+      yield* run("mkdir /tmp/codespace-is-not-there; cp bin/git /tmp/codespace-is-not-there")
+      for (const [at, folder] of [path("bin"), "/tmp/codespace-is-not-there", "bin", ""].entries()) {
+        const own = yield* run(`cd bin; git remote add up${at} ../x`, { env: { PATH: `${folder}:/usr/bin:/bin` }, git: work })
+        assert.deepStrictEqual([own.exit_code, own.notes?.join() ?? ""], [0, ""], folder)
+        assert.include(text(".git/config"), `up${at}`)
       }
+      assert.isFalse(existsSync(path("hooked")) || existsSync(path("bin/hooked")))
+      const searching = ["/bin/sh", "-c", "git remote add up ../x"]
+      const nowhere = yield* supervisor.ended(yield* start(searching, { env: { PATH: path("bin") }, git: work }))
+      assert.include(nowhere.notes?.join(), "git is looked for only where commands can write")
       write({ "node_modules/x/f": "1" })
       git("node_modules/x", "init", "-q")
       git("node_modules/x", "config", "filter.x.clean", "./evil")
