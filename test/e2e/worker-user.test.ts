@@ -43,8 +43,15 @@ const make = (environment: object, { sandbox = "auto", files = {} as Readonly<Re
   return made
 }
 
-const socketsIn = (folder: string) =>
-  existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".sock")) : []
+/** Sockets, from the folder. What else is in it comes and goes, so it is not looked at. */
+const socketsIn = (folder: string): ReadonlyArray<string> => {
+  const named = existsSync(folder) ? readdirSync(folder).filter((name) => /^s(~|$)/u.test(name)) : []
+  return named.flatMap((name) =>
+    readdirSync(join(folder, name))
+      .filter((file) => file.endsWith(".sock"))
+      .map((file) => join(name, file)),
+  )
+}
 /** The workers that run. */
 const workersOf = ({ own }: Made): ReadonlyArray<number> =>
   socketsIn(own)
