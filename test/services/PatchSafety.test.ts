@@ -351,13 +351,13 @@ describe("a folder that a process exchanges for a link during 20,000 patch write
         )
         yield* Effect.callback<void>((resume) => void child.stdout.once("data", () => resume(Effect.void)))
         const counts: Record<string, number> = {}
-        for (let write = 0; write < 20_000; write++) {
+        // How the two take turns is up to the machine: it goes on until both outcomes were met often enough.
+        const isMet = (tag: string) => (counts[tag] ?? 0) > 100
+        for (let write = 0; write < 20_000 || !isMet("applied") || !isMet("SYMLINK_REJECTED"); write++) {
           const result = yield* Effect.result(transaction.apply({ kind: "write", path: `d/sub/f${write % 3}`, content: `${write}` }))
           const tag = tagOf(result)
           counts[tag] = (counts[tag] ?? 0) + 1
         }
-        assert.isAbove(counts["applied"] ?? 0, 100)
-        assert.isAbove(counts["SYMLINK_REJECTED"] ?? 0, 100)
         assert.deepStrictEqual(readTree(path.join(folder, "outside")), { sub: "dir", "sub/mine": "644 mine" })
       }).pipe(quiet),
     120_000,
