@@ -1,6 +1,6 @@
 /** Finds every git folder below a folder, wherever it hides: also among packages and inside of other git folders. */
-import { type Dirent, readdirSync } from "node:fs"
 import { Effect } from "effect"
+import { entriesOf } from "./Entries.ts"
 
 export interface FoundGit {
   readonly folders: ReadonlyArray<string>
@@ -35,12 +35,3 @@ export const gitBelow = Effect.fnUntraced(function* (places: ReadonlyArray<strin
   }
   return { folders, pointers } satisfies FoundGit
 })
-
-/** What cannot be listed here cannot be listed by a command either. */
-const entriesOf = (folder: string): ReadonlyArray<Dirent> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-  } catch {
-    return []
-  }
-}

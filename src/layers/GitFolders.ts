@@ -6,9 +6,10 @@
  * A protected file is a mount of its own, which can neither be replaced nor renamed. So that nobody renames what lies
  * around it and puts another in its place, each folder on the way is pinned too.
  */
-import { lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
+import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { isBelow, type Mount } from "../services/MountPlan.ts"
+import { foldersIn } from "./Entries.ts"
 
 /** A `.git` in a workspace: the folder of a repository, or a file that names it. */
 export interface GitEntry {
@@ -97,7 +98,7 @@ const repositoryMounts = (folder: string, depth = 0): ReadonlyArray<Mount> => {
     ...["config", "commondir", "info/attributes"].flatMap((name) => readOnly(join(folder, name))),
     ...(isRepository(folder) ? made(join(folder, "hooks"), (path) => mkdirSync(path)) : readOnly(join(folder, "hooks"))),
     ...configOf(folder),
-    ...namesIn(join(folder, "worktrees")).flatMap((name) => [
+    ...foldersIn(join(folder, "worktrees")).flatMap((name) => [
       ...configOf(join(folder, "worktrees", name)),
       ...(depth < DEEPEST ? submoduleMounts(join(folder, "worktrees", name, "modules"), depth + 1) : []),
     ]),
@@ -107,7 +108,7 @@ const repositoryMounts = (folder: string, depth = 0): ReadonlyArray<Mount> => {
 
 /** A submodule's name may have slashes in it, so its folder may lie deeper. */
 const submoduleMounts = (folder: string, depth: number): ReadonlyArray<Mount> =>
-  namesIn(folder).flatMap((name) => {
+  foldersIn(folder).flatMap((name) => {
     const path = join(folder, name)
     const inside = looksLikeOne(path) ? repositoryMounts(path, depth) : depth < DEEPEST ? submoduleMounts(path, depth + 1) : []
     return inside.length === 0 ? [] : [{ kind: "pin", path: folder }, { kind: "pin", path }, ...inside]
@@ -138,16 +139,6 @@ const made = (path: string, make: (path: string) => void): ReadonlyArray<Mount> 
     // Not ours to write, so not a command's either.
   }
   return readOnly(path)
-}
-
-const namesIn = (folder: string): ReadonlyArray<string> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => name)
-  } catch {
-    return []
-  }
 }
 
 /** The text of a file; undefined where there is none to read. */

@@ -77,20 +77,17 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
     })
     yield* repair
 
-    const near = (places: ReadonlyArray<string>) => (other: Running) =>
-      places.some((place) => other.places.some((there) => isBelow(place, there) || isBelow(there, place)))
-
     /** Another server's command that may write configuration in one of the places now. */
     const isElsewhere = (places: ReadonlyArray<string>): boolean =>
       recordsIn(folder).some((name) => {
         const other = name.startsWith(`${identity.self}-`) ? undefined : readRecord(join(folder, name))
-        return other?.places?.some((there) => places.some((place) => isBelow(place, there) || isBelow(there, place))) === true
+        return other?.places !== undefined && areNear(places, other.places)
       })
 
     /** Waits for git's own work of others. One that wants to do such work may when nothing else lives there. */
     const enter = Effect.fnUntraced(function* (places: ReadonlyArray<string>, wantsGit: boolean) {
       while (true) {
-        const there = [...running].filter(near(places))
+        const there = [...running].filter((other) => areNear(places, other.places))
         const git = there.find(({ isGit }) => isGit)
         if (git !== undefined) {
           yield* Effect.interruptible(Deferred.await(git.ended))
@@ -156,6 +153,10 @@ export const makeGitGuards = (folder: string, identity: ServerIdentity["Service"
     })
     return { admit }
   })
+
+/** Whether something may lie in a place of both. */
+const areNear = (places: ReadonlyArray<string>, others: ReadonlyArray<string>): boolean =>
+  places.some((place) => others.some((other) => isBelow(place, other) || isBelow(other, place)))
 
 /** None where somebody took the folder away. */
 const recordsIn = (folder: string): ReadonlyArray<string> => {

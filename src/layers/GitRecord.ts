@@ -4,10 +4,11 @@
  * came to be keeps nothing that makes git run programs.
  */
 import { randomBytes } from "node:crypto"
-import { chownSync, existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { chownSync, existsSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { configText, ofWork, settingsOf, strangeChange } from "../services/GitConfig.ts"
 import { isBelow, type Mount } from "../services/MountPlan.ts"
+import { foldersIn } from "./Entries.ts"
 import type { FoundGit } from "./GitBelow.ts"
 import { namedBy, pinsBetween } from "./GitFolders.ts"
 import { hooksIn } from "./GitHooks.ts"
@@ -105,7 +106,7 @@ const placeOf = ({ root }: Before, folder: string, isNew: boolean) => ({
 const newModules = (folders: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(folders)
   const below = (folder: string): ReadonlyArray<string> =>
-    namesIn(folder).flatMap((name) => {
+    foldersIn(folder).flatMap((name) => {
       const path = join(folder, name)
       const isOne = existsSync(join(path, "HEAD")) || existsSync(join(path, "config"))
       const inner = below(isOne ? join(path, "modules") : path)
@@ -138,15 +139,6 @@ const cleaned = (record: Before, folder: string): ReadonlyArray<string> => {
 }
 
 const quietly = { throwIfNoEntry: false } as const
-
-/** Folders only; links are not followed. */
-const namesIn = (folder: string): ReadonlyArray<string> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
-  } catch {
-    return []
-  }
-}
 
 /** Of a file that is one; undefined otherwise. */
 export const textAt = (path: string): string | undefined => {

@@ -2,10 +2,11 @@
  * Hard links to files that a profile denies: names of their own, on which a mount must stand too. Denied files have several
  * names so seldom that mostly nothing but the denied files themselves is looked at.
  */
-import { type Dirent, lstatSync, readdirSync } from "node:fs"
+import { lstatSync } from "node:fs"
 import { Effect } from "effect"
 import type { Mount } from "../services/MountPlan.ts"
 import { isPrivate } from "../services/PrivateFolder.ts"
+import { entriesOf } from "./Entries.ts"
 
 /** Folders that are looked into before others get a turn. */
 const TURN = 256
@@ -53,12 +54,3 @@ const walk = Effect.fnUntraced(function* (folder: string, except: ReadonlySet<st
     }
   }
 })
-
-/** A folder that cannot be listed here cannot be listed by a command either. */
-const entriesOf = (folder: string): ReadonlyArray<Dirent> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-  } catch {
-    return []
-  }
-}

@@ -2,13 +2,14 @@
  * Looks through a workspace for what a sandbox has to know before a command starts: the repositories in it, and where the
  * profile's rules let a command do other things than around it. Links are not followed.
  */
-import { type Dirent, readdirSync, realpathSync, statSync } from "node:fs"
+import { type Dirent, realpathSync, statSync } from "node:fs"
 import { Effect } from "effect"
 import type { FileAccess, Profile } from "../schema/Policy.ts"
 import type { ConfinedPath } from "../schema/Workspace.ts"
 import type { Mount } from "../services/MountPlan.ts"
 import { fileAccess } from "../services/Policy.ts"
 import { hasPathRules } from "../services/Restrictions.ts"
+import { entriesOf } from "./Entries.ts"
 import type { GitEntry } from "./GitFolders.ts"
 
 export interface TreeScan {
@@ -96,15 +97,6 @@ export const scanTree = Effect.fnUntraced(function* (root: string, profile: Prof
   }
   return found(true)
 })
-
-/** A folder that cannot be listed here cannot be listed by a command either. */
-const entriesOf = (folder: string): ReadonlyArray<Dirent> => {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-  } catch {
-    return []
-  }
-}
 
 /** A mount cannot stand on a link; what it leads to is denied instead. */
 const deniedTarget = (link: string): ReadonlyArray<Mount> => {
